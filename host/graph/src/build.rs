@@ -1,8 +1,8 @@
-//! Builders of graphs: edges in any order, with any repeats, become sorted adjacency lists.
+//! Builders of graphs, which turn edges in any order into sorted adjacency lists without repeats.
 //!
 //! [`in_memory`] builds a [`Graph`]. [`external`] writes a store to disk and stays within a memory
-//! limit. The result depends only on the edges: for any number of threads and any division of the
-//! source into chunks, the same edges give the same bytes.
+//! limit. The result depends only on the edges. The same edges give the same bytes for any number
+//! of threads and any division of the source into chunks.
 //!
 //! ```
 //! use eciton_graph::{adjacency::Options, build};
@@ -36,8 +36,9 @@ pub use keys::Listed;
 pub use lists::are_lists;
 pub(crate) use lists::trusted;
 
-/// Builds a graph with `threads` threads (at least one). Peak memory is 12 bytes per directed edge
-/// (4 of them for the result), 8 bytes per vertex, and one chunk of the source per thread.
+/// Builds a graph from the edges of `source` with `threads` threads (at least one). The peak memory
+/// is 12 bytes per directed edge, of which 4 are for the result, and 8 bytes per vertex. In
+/// addition, each thread needs memory for one chunk of the source.
 ///
 /// # Errors
 /// Returns the errors of `source`. Returns [`Error::EmptyGraph`](crate::error::Error::EmptyGraph)
@@ -50,7 +51,8 @@ pub fn in_memory(source: &dyn EdgeSource, options: Options, threads: usize) -> R
     in_memory_counted(source, options, threads).map(|(graph, _)| graph)
 }
 
-/// Builds a graph like [`in_memory`], and returns the counts of the edges that were read.
+/// Builds a graph like [`in_memory`], and also returns the numbers of edges and self-loops that
+/// were read.
 ///
 /// # Errors
 /// Returns the errors of [`in_memory`].
@@ -70,8 +72,8 @@ pub fn in_memory_counted(
     Ok((graph, keys.listed()))
 }
 
-/// Returns the graph of the edges for which `keep` is true. `keep` `[E]` is in the order of
-/// [`Graph::incoming`].
+/// Returns the graph without the edges for which `keep` is false. `keep` has one value per edge, in
+/// the order of [`Graph::incoming`].
 ///
 /// # Errors
 /// Returns [`Error::Malformed`] if `keep` does not have one value per edge.
@@ -94,8 +96,9 @@ pub fn retained(graph: &Graph, keep: &[bool]) -> Result<Graph> {
     with_transpose(trusted(offsets, neighbours), threads)
 }
 
-/// Builds a graph from lists of in-neighbours, self-loops included. Lists that do not ascend are
-/// sorted, and repeats are dropped. `offsets` must ascend from 0 to the number of neighbours.
+/// Builds a graph from lists of in-neighbours, which may contain self-loops. Lists that do not
+/// ascend are sorted, and repeats are dropped. `offsets` must ascend from 0 to the number of
+/// neighbours.
 ///
 /// # Errors
 /// Returns the errors of [`in_memory`].
@@ -107,9 +110,9 @@ pub fn from_lists(offsets: Vec<u64>, neighbours: Vec<u32>, threads: usize) -> Re
     in_memory(&transpose::Lists::new(&offsets, &neighbours), as_stored, threads)
 }
 
-/// Builds a graph from lists in memory that other objects may share. If `options` changes nothing,
-/// the lists are used without a copy. `outgoing` is true if each list contains the targets of one
-/// source, and false if it contains the sources of one target.
+/// Builds a graph from lists in memory that other objects may share. If `options` requires no
+/// change of the lists, they are used without a copy. `outgoing` is true if each list contains the
+/// targets of one source, and false if it contains the sources of one target.
 ///
 /// ```
 /// use eciton_graph::{adjacency::Options, build};
@@ -162,9 +165,9 @@ fn with_transpose(incoming: Adjacency, threads: usize) -> Result<Graph> {
     Ok(Graph::from_pair(incoming, Some(outgoing)))
 }
 
-/// Builds the graph of a store within `memory_bytes` of memory (at least [`MIN_MEMORY_BYTES`]).
-/// Uses at most `threads` threads, and fewer if the memory does not suffice. Returns what the edge
-/// rule changed.
+/// Builds the graph of a store within `memory_bytes` of memory (at least [`MIN_MEMORY_BYTES`]). It
+/// uses at most `threads` threads, and fewer if the memory does not suffice. Returns counts of the
+/// edges that the edge rule changed.
 ///
 /// Memory of the source itself is not included, nor is an index of 16 bytes for each block of the
 /// temporary file. A block is about a 512th of the memory, at most 1 MiB. The temporary file is in

@@ -1,9 +1,4 @@
-//! Checksums of a data set: CRC-32 of each section's values as they are in memory.
-//!
-//! The sections are those of a [store](crate::store), so a data set has the same checksums for
-//! every input format. Sections whose checksum was compared when a store was opened are not read
-//! again. CRC-32 detects every change within 32 adjacent bits, and misses other accidental changes
-//! with probability 2^-32.
+//! Checksums of a data set, which are the CRC-32 of each section's values as they are in memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,13 +7,13 @@ use eciton_tensor::{Plain, Slab, bytes_of};
 use crate::dataset::{Dataset, Features, Labels, VertexIds};
 use eciton_input::threads::{on_threads, threads_for};
 
-/// Number of bytes that a thread reads at a time.
+/// Number of bytes that a thread reads from a section at a time.
 const PIECE: usize = 8 << 20;
 
-/// Part of a data set that a message can name.
+/// Part of a data set to which a checksum belongs. Messages contain its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Adjacency lists, and the graph of each vertex.
+    /// The adjacency lists, and the graph to which each vertex belongs.
     Graph,
     /// Features of the vertices.
     Features,
@@ -26,24 +21,24 @@ pub enum Part {
     EdgeFeatures,
     /// Labels of the vertices.
     Labels,
-    /// Vertices for training, validation and test.
+    /// The sets of vertices for training, validation and test.
     Split,
-    /// Names of vertices, graphs, columns and classes.
+    /// The names of vertices, graphs, columns and classes.
     Names,
 }
 
 /// Checksum of one section of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checksum {
-    /// Part of the data set that the section belongs to.
+    /// Part of the data set to which the section belongs.
     pub part: Part,
-    /// Length of the section in bytes.
+    /// Length of the section, in bytes.
     pub bytes: u64,
-    /// CRC-32 of the section's bytes.
+    /// CRC-32 checksum of the section's bytes.
     pub crc32: u32,
 }
 
-/// Sections whose checksums are to be computed.
+/// Sections whose checksums are requested, with the checksums that are already known.
 #[derive(Default)]
 struct Sections<'a> {
     all: Vec<(Part, &'a [u8], Option<u32>)>,
@@ -69,8 +64,8 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// Returns the checksums of a data set's sections, always in the same order. Feature checksums are
-/// those of the unscaled features.
+/// Returns the checksums of all sections of a data set, always in the same order. Checksums of
+/// features are those of the unscaled features.
 #[must_use]
 pub fn for_dataset(dataset: &Dataset) -> Vec<Checksum> {
     let mut sections = Sections::default();
@@ -103,7 +98,7 @@ pub fn for_dataset(dataset: &Dataset) -> Vec<Checksum> {
     all
 }
 
-/// Returns the checksums of features in their current form.
+/// Returns the checksums of the sections of features, in their current form.
 #[must_use]
 pub fn for_features(features: &Features) -> Vec<Checksum> {
     let mut sections = Sections::default();
@@ -136,8 +131,8 @@ fn corrections(features: &Features) -> Vec<u8> {
     bytes
 }
 
-/// Returns the names of vertices, graphs, columns and classes as bytes. Each list and each name
-/// ends with a separator.
+/// Returns the names of vertices, graphs, columns and classes as bytes. A separator follows each
+/// name and each list.
 fn names(dataset: &Dataset) -> Vec<u8> {
     let mut bytes = Vec::new();
     let ids = std::iter::once(&dataset.ids).chain(dataset.graphs.as_ref().map(|graphs| graphs.ids()));
@@ -165,7 +160,7 @@ fn add_words(bytes: &mut Vec<u8>, words: &[String]) {
     }
 }
 
-/// Returns the CRC-32 of each section. Threads work on pieces of all sections in parallel.
+/// Returns the CRC-32 checksum of each section. Several threads work on pieces of the sections.
 pub(crate) fn crc32s(sections: Vec<&[u8]>) -> Vec<u32> {
     let pieces: Vec<(usize, &[u8])> = (0..)
         .zip(&sections)

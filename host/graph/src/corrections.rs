@@ -1,11 +1,4 @@
-//! Corrections of feature values: the difference between each exact value and its f32.
-//!
-//! Features are stored as f32. A column such as Unix time has values near 1.7e9 that differ by
-//! seconds, but neighbouring f32 values differ by 128 there. A reader therefore passes each value
-//! through a [`Collector`], which returns the rounded value and records the difference if it
-//! matters. Scaling by columns ([`Features::standardise`](crate::features::Features::standardise))
-//! adds the corrections again, in f64. Columns whose values are near their mean have no
-//! corrections.
+//! Corrections of feature values, which are the differences between exact values and their f32.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,27 +7,27 @@ use eciton_input::budget::Charge;
 
 use crate::error::{Error, Place, Result};
 
-/// Minimum correction, as a fraction of the column's standard deviation. Columns whose values are
-/// within 64 deviations of 0 lose less than this in f32.
+/// Smallest correction that matters, as a fraction of the column's standard deviation. Columns
+/// whose values are within 64 deviations of 0 lose less than this in f32.
 const NEGLIGIBLE: f64 = 1.0 / (1u64 << 20) as f64;
-/// Columns below this index have their statistics in a vector. Statistics of other columns are in a
-/// map.
+/// Column index from which on statistics are in a map. Statistics of lower columns are in a vector.
 const LISTED_COLUMNS: u32 = 1 << 16;
-/// Number of entries for which memory is charged to the budget at a time.
+/// Number of entries for which memory is requested from the reading budget at a time.
 const CHARGED_ENTRIES: usize = 1 << 12;
 
-/// Number as f32, with the difference that rounding removed.
+/// Number that was rounded to f32, together with its rounding error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Number {
-    /// The nearest f32.
+    /// The nearest f32 to the exact value.
     pub rounded: f32,
-    /// Exact value minus `rounded`. It is 0 if f32 represents the value exactly, and if either
-    /// value is not finite.
+    /// Exact value minus `rounded`. It is 0 if f32 represents the value exactly, or if either value
+    /// is not finite.
     pub residual: f64,
 }
 
 impl Number {
-    /// Parses a number as `str::parse` does for f32, including the words for infinity and NaN.
+    /// Parses a number like `str::parse` for f32, which also accepts the words for infinity and
+    /// NaN.
     #[must_use]
     pub fn parse(field: &str) -> Option<Self> {
         let real: f64 = field.parse().ok()?;
@@ -60,14 +53,14 @@ impl Number {
         Self { rounded, residual: if residual.is_finite() { residual } else { 0.0 } }
     }
 
-    /// Returns the number as f64. Whole numbers beyond 2^53 are rounded.
+    /// Returns the exact value as f64. Whole numbers beyond 2^53 are rounded.
     #[must_use]
     pub fn value(self) -> f64 {
         f64::from(self.rounded) + self.residual
     }
 
-    /// Returns whether this is a whole 64-bit number that f32 cannot represent. Larger numbers are
-    /// taken for measurements in a small unit.
+    /// Returns true if the value is a whole number that f32 cannot represent. Numbers beyond 64
+    /// bits do not count, because they are probably measurements in a small unit.
     #[must_use]
     pub fn is_rounded_whole(self) -> bool {
         let value = self.value();
@@ -95,26 +88,26 @@ impl From<i128> for Number {
     }
 }
 
-/// Correction of one feature value.
+/// Correction of one feature value by its rounding error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Correction {
-    /// Row of the feature value.
+    /// Row of the value in the features.
     pub row: u32,
-    /// Column of the feature value.
+    /// Column of the value in the features.
     pub column: u32,
-    /// Exact value minus the stored f32.
+    /// Exact value minus the f32 that is stored.
     pub residual: f64,
 }
 
-/// Corrections of a data set's features, ordered by row and column. Clones share the memory.
+/// Corrections of the features of a data set, ordered by row and column. Clones share the memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Corrections(Option<Arc<[Correction]>>);
 
 impl Corrections {
-    /// Empty corrections: all stored values are exact.
+    /// Empty set of corrections, which means that all stored values are exact.
     pub const NONE: Self = Self(None);
 
-    /// Sorts the corrections `entries`, given in any order, with at most one correction per value.
+    /// Creates corrections from entries in any order. There must be at most one entry per value.
     #[must_use]
     pub fn new(mut entries: Vec<Correction>) -> Self {
         let place = |entry: &Correction| (entry.row, entry.column);
@@ -124,7 +117,7 @@ impl Corrections {
         Self((!entries.is_empty()).then(|| entries.into()))
     }
 
-    /// Returns whether there are no corrections.
+    /// Returns true if there are no corrections.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
@@ -136,7 +129,7 @@ impl Corrections {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// Returns the corrections of one row, ordered by column.
+    /// Returns the corrections of the row `row`, ordered by column.
     #[must_use]
     pub fn of_row(&self, row: u32) -> &[Correction] {
         let all = self.entries();
@@ -145,7 +138,8 @@ impl Corrections {
         &rest[..rest.partition_point(|entry| entry.row == row)]
     }
 
-    /// Returns the corrections after a reordering of rows: `new_of_old[row]` is the new row.
+    /// Returns the corrections after the rows have been reordered. `new_of_old[row]` is the new
+    /// index of the row `row`.
     #[must_use]
     pub fn permuted(&self, new_of_old: &[u32]) -> Self {
         let moved =
@@ -153,7 +147,8 @@ impl Corrections {
         Self::new(self.entries().iter().filter_map(moved).collect())
     }
 
-    /// Returns the corrections of the columns `columns`, renumbered in this order.
+    /// Returns the corrections of the given columns. The columns are renumbered in the order of
+    /// `columns`.
     #[must_use]
     pub fn selected(&self, columns: &[u32]) -> Self {
         let moved = |entry: &Correction| {
@@ -163,8 +158,8 @@ impl Corrections {
         Self::new(self.entries().iter().filter_map(moved).collect())
     }
 
-    /// Checks that each correction belongs to a value of `rows` rows of `columns` columns, is
-    /// finite, and occurs once. Error messages name `file`.
+    /// Checks that every correction is finite, and belongs to a value of `rows` rows of `columns`
+    /// columns. No value may have two corrections. Error messages contain `file`.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] if a correction is invalid.
@@ -185,7 +180,7 @@ impl Corrections {
     }
 }
 
-/// Running statistics of a column.
+/// Running statistics of the values in a feature column.
 #[derive(Debug, Clone, Copy)]
 struct Column {
     count: u64,
@@ -210,9 +205,9 @@ impl Column {
         self.most = self.most.max(value);
     }
 
-    /// Returns the residual up to which scaled values do not change, for a column with `rows` rows.
-    /// Values that were not added count as zeros. If the mean is large, the difference of the sums
-    /// is inexact, but its error is far below the residuals.
+    /// Returns the largest correction of the column that does not change its scaled values. The
+    /// column has `rows` rows, of which those that were not added count as zeros. If the mean is
+    /// large, the difference of sums is inexact, but its error is far below the corrections.
     fn negligible(&self, rows: u64) -> f64 {
         let count = self.count.max(rows).max(1) as f64;
         let mean = self.sum / count;
@@ -224,10 +219,10 @@ impl Column {
     }
 }
 
-/// Statistics of all columns that occur.
+/// Statistics of all feature columns of which values were added.
 #[derive(Debug, Default)]
 struct Columns {
-    /// Statistics of the columns below [`LISTED_COLUMNS`].
+    /// Statistics of the columns below [`LISTED_COLUMNS`], by column.
     first: Vec<Column>,
     others: HashMap<u32, Column>,
 }
@@ -253,36 +248,36 @@ impl Columns {
     }
 }
 
-/// Collects the corrections of features while a reader reads them, in any order of rows.
+/// Collector of the corrections of features, which a reader fills in any order of rows.
 ///
 /// A correction is recorded if it is above 2^-20 of the column's standard deviation so far. It is
 /// dropped at the end if it is not above that fraction of the final deviation. Corrections of whole
-/// numbers are never dropped. Memory is charged to the memory budget of reading. If the budget does
-/// not suffice, all corrections are dropped with a warning.
+/// numbers are never dropped. Memory is charged to the memory budget of reading. If the budget is
+/// not sufficient, all corrections are dropped with a warning.
 #[derive(Debug)]
 pub struct Collector {
     file: String,
     columns: Columns,
-    /// True if values that are not added are zeros.
+    /// True if values that are not added are zeros, as in sparse rows.
     sparse: bool,
     rows: u64,
-    /// Corrections of whole numbers, which are never dropped.
+    /// Corrections of whole numbers, which are always kept.
     whole: Vec<Correction>,
-    /// Corrections that may be dropped at the end.
+    /// Corrections that may turn out to be negligible.
     others: Vec<Correction>,
     charge: Charge,
     exceeded: bool,
 }
 
 impl Collector {
-    /// Creates a collector for dense rows. Warnings name `file`.
+    /// Creates a collector for dense rows. Warnings contain the name `file`.
     #[must_use]
     pub fn dense(file: &str) -> Self {
         Self::new(file, false)
     }
 
-    /// Creates a collector for sparse rows, of which only non-zero values are added. Warnings name
-    /// `file`.
+    /// Creates a collector for sparse rows, of which only values other than zero are added.
+    /// Warnings contain the name `file`.
     #[must_use]
     pub fn sparse(file: &str) -> Self {
         Self::new(file, true)
@@ -301,7 +296,8 @@ impl Collector {
         }
     }
 
-    /// Records the correction of a value if it matters, and returns the value as f32.
+    /// Adds the value at `row` and `column`, and records its correction if that matters. Returns
+    /// the value as f32.
     pub fn push(&mut self, row: u32, column: u32, number: Number) -> f32 {
         self.rows = self.rows.max(u64::from(row) + 1);
         let rows = if self.sparse { self.rows } else { 0 };
@@ -340,7 +336,7 @@ impl Collector {
         list.push(entry);
     }
 
-    /// Returns the corrections that are not negligible.
+    /// Returns the corrections that are not negligible for their column.
     #[must_use]
     pub fn finish(self) -> Corrections {
         let Self { file, columns, sparse, rows, mut whole, others, charge, exceeded } = self;

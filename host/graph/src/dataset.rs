@@ -1,5 +1,4 @@
-//! Data sets: a graph with features, labels and a split, which is the whole input of a training
-//! run.
+//! Data set of a training run, which consists of a graph with features, labels and a split.
 
 pub use crate::edge_features::EdgeFeatures;
 pub use crate::encoding::Encoded;
@@ -20,37 +19,37 @@ use crate::graphs::{Graphs, apart_error};
 pub struct Dataset {
     /// Short name, for instance `cora`.
     pub name: String,
-    /// Edges between the V vertices.
+    /// Graph of the V vertices. A data set of many graphs has all their vertices in one graph.
     pub graph: Graph,
-    /// Features `[V, columns]` of the vertices, with the values of the input unless `scaling` names
-    /// a transformation.
+    /// Features of the vertices, with one row per vertex. They are the values of the input unless
+    /// `scaling` names a transformation.
     pub features: Features,
-    /// Features `[E, columns]` of the edges, with the values of the input. `None` if edges have no
+    /// Features of the edges, with one row per edge, as in the input. `None` if edges have no
     /// features.
     pub edge_features: Option<EdgeFeatures>,
-    /// Labels of the vertices, which are to be predicted.
+    /// Labels of the vertices, which the model learns to predict.
     pub labels: Labels,
-    /// Vertex ids for training, validation and test.
+    /// Ids of the vertices for training, validation and test.
     pub split: Split,
-    /// Graph of each vertex, and for each graph its representative: the vertex that has the graph's
-    /// labels and represents it in the split. `None` if the data set is one graph.
+    /// Graph of each vertex, and the representative vertex of each graph. That vertex has the
+    /// graph's labels and represents it in the split. `None` if the data set is a single graph.
     pub graphs: Option<Graphs>,
     /// Ids of the vertices in the user's data.
     pub ids: VertexIds,
     /// Names of classes and columns.
     pub names: Names,
-    /// Scaling that was applied to the features.
+    /// Scaling that has been applied to the features.
     pub scaling: Scaling,
-    /// Checksums of the unscaled features. `None` if the features are not scaled.
+    /// Checksums of the features before they were scaled. `None` if the features are not scaled.
     pub unscaled: Option<Vec<Checksum>>,
-    /// Typed columns from which the features were encoded. `None` if the input had numeric feature
-    /// columns.
+    /// Typed table columns from which the features were encoded. `None` if the input had numeric
+    /// feature columns.
     pub encoded: Option<Encoded>,
 }
 
 impl Dataset {
-    /// Creates a data set of one graph without edge features. Vertices have dense ids, columns and
-    /// classes have no names, and features are not scaled.
+    /// Creates a data set of a single graph without edge features. Vertices have dense ids, columns
+    /// and classes have no names, and features are not scaled.
     pub fn new(name: String, graph: Graph, features: Features, labels: Labels, split: Split) -> Self {
         Self {
             name,
@@ -73,10 +72,10 @@ impl Dataset {
         self.graph.vertices()
     }
 
-    /// Checks that all parts of the data set fit together. There is one row of features and of
-    /// labels per vertex, and one row of edge features per edge. Features are finite, labels are
-    /// valid, and the splits are disjoint sets of labelled vertices. In a data set of many graphs,
-    /// no edge joins two graphs, and only representative vertices have labels. Every reader calls
+    /// Checks that all parts of the data set fit together. There must be one row of features and of
+    /// labels per vertex, and one row of edge features per edge. Features must be finite, labels
+    /// valid, and splits disjoint sets of labelled vertices. In a data set of many graphs, no edge
+    /// may join two graphs, and only representative vertices may have labels. Every reader calls
     /// this function.
     ///
     /// # Errors
@@ -115,8 +114,8 @@ impl Dataset {
         self.graphs.as_ref().map_or(Ok(()), |graphs| self.validate_graphs(graphs))
     }
 
-    /// Checks that `graphs` has the vertices of this data set, that no edge joins two graphs, and
-    /// that only representative vertices have labels.
+    /// Checks that `graphs` describes the vertices of this data set. No edge may join two graphs,
+    /// and only representative vertices may have labels.
     ///
     /// # Errors
     /// Returns [`Error::Mismatch`] if the numbers of vertices differ, and [`Error::Malformed`] with
@@ -147,15 +146,15 @@ impl Dataset {
         Ok(())
     }
 
-    /// Replaces the labels by the same labels in another form. Names that do not fit the new labels
-    /// are removed.
+    /// Replaces the labels by the same labels in another form. Names that no longer fit are
+    /// removed.
     pub fn set_labels(&mut self, labels: Labels) {
         self.labels = labels;
         let edges = self.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
         self.names.fit(self.labels.width(), &self.features, edges);
     }
 
-    /// Returns the data set if [`Dataset::validate`] finds no fault.
+    /// Returns the data set if [`Dataset::validate`] finds no error.
     ///
     /// # Errors
     /// Returns the errors of [`Dataset::validate`].

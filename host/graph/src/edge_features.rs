@@ -1,16 +1,16 @@
-//! Edge features: one row of numbers per edge. One column can be the edge's weight.
+//! Edge features, which are one row of numbers per edge. One column can be the edge's weight.
 
 use eciton_tensor::Slab;
 
 use crate::error::{Error, Place, Result};
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// Maximum number of columns of [`EdgeFeatures`].
+/// Maximum number of feature columns per edge.
 pub const MAX_COLUMNS: u32 = 1 << 20;
 
-/// Edge features `[E, columns]` as f32: one row per directed edge, in the order of
-/// [`Graph::incoming`](crate::adjacency::Graph::incoming) (by target, then by source). All values
-/// are finite. Clones share the memory.
+/// Features of the edges as f32, with one row per directed edge. Rows are in the order of
+/// [`Graph::incoming`](crate::adjacency::Graph::incoming), which is by target, then by source. All
+/// values are finite. Clones share the memory.
 ///
 /// ```
 /// use eciton_graph::adjacency::{Graph, Options};
@@ -29,9 +29,9 @@ pub struct EdgeFeatures {
 }
 
 impl EdgeFeatures {
-    /// Creates rows of `columns` values (1 to [`MAX_COLUMNS`]), row-major.
-    /// [`Dataset::validate`](crate::dataset::Dataset::validate) checks that the values are finite
-    /// and that the rows fit a graph.
+    /// Creates edge features with `columns` values per row (1 to [`MAX_COLUMNS`]), given row by
+    /// row. [`Dataset::validate`](crate::dataset::Dataset::validate) checks that the values are
+    /// finite and that the rows fit a graph.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] if the number of columns is invalid or the last row is
@@ -47,7 +47,7 @@ impl EdgeFeatures {
         Ok(Self { columns, values })
     }
 
-    /// Returns the rows of the edges for which `keep` `[E]` is true.
+    /// Returns the rows of the edges for which `keep` is true. `keep` has one value per edge.
     ///
     /// # Errors
     /// Returns the errors of [`EdgeFeatures::new`].
@@ -63,7 +63,7 @@ impl EdgeFeatures {
         &self.values
     }
 
-    /// Returns the number of values per edge.
+    /// Returns the number of feature columns.
     pub fn columns(&self) -> u32 {
         self.columns
     }
@@ -73,20 +73,20 @@ impl EdgeFeatures {
         self.values.len() / self.columns as usize
     }
 
-    /// Returns the values of all rows, row-major.
+    /// Returns the values of all rows, row by row.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// Returns one column `[E]`, for instance the edges' weights, or `None` if the column does not
-    /// exist.
+    /// Returns the values of the column `at` for all edges, for instance the edges' weights.
+    /// Returns `None` if the column does not exist.
     pub fn column(&self, at: u32) -> Option<Vec<f32>> {
         let every = self.columns as usize;
         (at < self.columns).then(|| self.values.iter().skip(at as usize).step_by(every).copied().collect())
     }
 
-    /// Checks that there is a row for each of `edges` edges and that every value is finite. Error
-    /// messages name `file`.
+    /// Checks that there is one row for each of `edges` edges and that every value is finite. Error
+    /// messages contain the name `file`.
     ///
     /// # Errors
     /// Returns [`Error::Mismatch`] for another number of rows, and [`Error::NotFinite`] for an
@@ -101,7 +101,7 @@ impl EdgeFeatures {
     }
 }
 
-/// Checks that the number of columns is 1 to [`MAX_COLUMNS`].
+/// Checks that a number of edge feature columns is between 1 and [`MAX_COLUMNS`].
 ///
 /// # Errors
 /// Returns [`Error::Malformed`] if the number of columns is invalid.
@@ -117,7 +117,8 @@ pub fn check_columns(columns: u64, place: impl Fn() -> Place) -> Result<()> {
     })
 }
 
-/// Checks that all values of rows of `columns` values are finite.
+/// Checks that all values are finite. They belong to rows of `columns` values, and error messages
+/// contain the name `file`.
 ///
 /// # Errors
 /// Returns [`Error::NotFinite`] with the row and column of the first infinite value or NaN.

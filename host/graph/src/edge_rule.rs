@@ -1,5 +1,5 @@
-//! Rule by which listed edges become a graph: treatment of repeated edges, weights of zero and
-//! self-loops. All readers use it.
+//! Rule by which all readers turn listed edges into a graph. It determines how repeated edges,
+//! weights of zero and self-loops are treated.
 //!
 //! 1. Entries that name the same directed pair are added up, in f64 and in the order of the file.
 //! 2. If the only value of an edge is its weight, and the sum of its weights is 0, the edge is
@@ -40,21 +40,21 @@ use findings::report_loops;
 pub use findings::Findings;
 pub use self_loops::{SelfLoops, loops};
 
-/// Column names, in lower case, that mark the column of the edge weights.
+/// Column names that mark a column as the edge weights, in lower case.
 pub const WEIGHT_NAMES: [&str; 5] = ["weight", "w", "value", "values", "data"];
 
-/// Returns whether `name`, in any case, marks the column of the edge weights.
+/// Returns true if `name` marks a column as the edge weights. Upper and lower case are equal.
 #[must_use]
 pub fn is_weight(name: &str) -> bool {
     WEIGHT_NAMES.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
 }
 
-/// Treatment of edges whose values are zero.
+/// Rule that decides whether edges with values of zero are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Zeros {
-    /// The only column is the edge's weight, so an edge whose weights add up to 0 is dropped.
+    /// The only column is the edge's weight. An edge whose weights add up to 0 is dropped.
     NoEdges,
-    /// Edges are kept for all values.
+    /// Edges are kept whatever their values are.
     #[default]
     Kept,
     /// Edges are kept. The column with this index is their weight, and the reading report counts
@@ -63,7 +63,7 @@ pub enum Zeros {
 }
 
 impl Zeros {
-    /// Returns the treatment that follows from the names of the value columns.
+    /// Returns the treatment of zeros that follows from the names of the value columns.
     #[must_use]
     pub fn by_names(names: &[String]) -> Self {
         let weight = names.iter().position(|name| is_weight(name));
@@ -75,7 +75,7 @@ impl Zeros {
     }
 }
 
-/// Edge rule for one list of edges.
+/// Rule by which the edges of one file become a graph, with its options.
 #[derive(Debug, Clone, Copy)]
 pub struct EdgeRule<'a> {
     file: &'a str,
@@ -83,24 +83,24 @@ pub struct EdgeRule<'a> {
     zeros: Zeros,
 }
 
-/// Result of [`EdgeRule::placed`]: the graph, the rows of its edges, and counts of what the rule
-/// changed.
+/// Result of [`EdgeRule::placed`], which is the graph, the rows of its edges, and counts of the
+/// edges that the rule changed.
 pub type Placed = (Graph, EdgeFeatures, Findings);
 
 impl<'a> EdgeRule<'a> {
-    /// Creates the rule for the edges of `file`, which error messages name.
+    /// Creates the rule for the edges of the file `file`, whose name error messages contain.
     #[must_use]
     pub fn new(file: &'a str, options: Options) -> Self {
         Self { file, options, zeros: Zeros::Kept }
     }
 
-    /// Returns the rule with another treatment of zeros.
+    /// Returns the rule with another treatment of edges whose values are zero.
     #[must_use]
     pub fn with_zeros(self, zeros: Zeros) -> Self {
         Self { zeros, ..self }
     }
 
-    /// Builds the graph of edges without values.
+    /// Builds a graph from edges without values. Entries that name the same edge are merged.
     ///
     /// # Errors
     /// Returns the errors of [`build::in_memory`].
@@ -110,8 +110,8 @@ impl<'a> EdgeRule<'a> {
         Ok((graph, findings))
     }
 
-    /// Builds the graph of edges with values. `edges[k]` is (source, target), and `values[k *
-    /// columns..]` starts its row. Peak memory is that of [`EdgeRule::placed`] plus the graph.
+    /// Builds a graph from edges with values. `edges[k]` is (source, target), and its values start
+    /// at `values[k * columns]`. The peak memory is that of [`EdgeRule::placed`] plus the graph.
     ///
     /// # Errors
     /// Returns the errors of [`build::in_memory`] and [`EdgeRule::placed`].
@@ -127,8 +127,8 @@ impl<'a> EdgeRule<'a> {
         self.placed(graph, edges, columns, values)
     }
 
-    /// Assigns rows of values to the edges of `graph`, which was built from the same `edges` with
-    /// the same options, and removes edges of weight 0 from it.
+    /// Assigns rows of values to the edges of `graph`, and removes edges of weight 0 from it. The
+    /// graph must have been built from the same `edges` with the same options.
     ///
     /// Peak memory besides the arguments is one byte per directed edge, one value of `V` (8 bytes
     /// if any edge is repeated) per value of the result, and 4 bytes per value of the result.
@@ -209,7 +209,7 @@ impl<'a> EdgeRule<'a> {
     }
 
     /// Calls `each` for every listed edge that the graph contains, in the order of `edges`. The
-    /// arguments are the edge's position in `edges` and its index in the lists.
+    /// arguments are the index of the edge in `edges` and its index in the adjacency lists.
     fn each_place(
         &self,
         lists: &Adjacency,
@@ -235,9 +235,9 @@ impl<'a> EdgeRule<'a> {
 }
 
 impl EdgeFeatures {
-    /// Assigns rows of values to the edges of `graph`, which was built from the same edges with the
-    /// same `options`. `edges[k]` is (source, target), and `rows[k * columns..]` starts its values.
-    /// [`EdgeRule`] combines repeats and directions. No edge is removed.
+    /// Assigns rows of values to the edges of `graph`, which must have been built from the same
+    /// edges with the same `options`. `edges[k]` is (source, target), and its values start at
+    /// `rows[k * columns]`. [`EdgeRule`] combines repeats and directions. No edge is removed.
     ///
     /// # Errors
     /// Returns the errors of [`EdgeRule::placed`].
@@ -253,13 +253,13 @@ impl EdgeFeatures {
     }
 }
 
-/// Returns the index of an edge in lists of in-neighbours.
+/// Returns the index of the edge from `source` to `target` in lists of in-neighbours, or `None`.
 fn index(lists: &Adjacency, source: u32, target: u32) -> Option<usize> {
     let found = lists.neighbours_of(target).binary_search(&source).ok()?;
     Some(lists.offsets()[target as usize] as usize + found)
 }
 
-/// Sums of directed edges, from which the rows of the graph's edges are computed.
+/// Adjacency lists with the sums of each directed edge, from which the rows of edges are computed.
 struct Rows<'a> {
     rule: &'a EdgeRule<'a>,
     lists: &'a Adjacency,
@@ -270,8 +270,7 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     /// Computes the row of each edge. Returns the rows, flags of the edges to keep (`None` if all
-    /// are kept), and counts. `sum` returns a value of the sums, which are in the order of the
-    /// lists.
+    /// are kept), and counts. `sum` returns the sum at an index, in the order of the lists.
     fn combined(&self, sum: impl Fn(usize) -> f64) -> Result<(Vec<f32>, Option<Vec<bool>>, Findings)> {
         let (width, zeros) = (self.width, self.rule.zeros);
         let mut rows = vec![0.0f32; self.listed.len() * width];
@@ -341,9 +340,9 @@ fn fill(row: &mut [f32], value: impl Fn(usize) -> f64) {
     (0..).zip(row).for_each(|(column, to)| *to = value(column) as f32);
 }
 
-/// Applies `decision` to the self-loops of a data set whose reader kept them. Adds the number of
-/// self-loops to the reading report. If `own` is true, the data comes from the user, and dropped
-/// loops are reported as a note. Without self-loops nothing is copied.
+/// Drops or keeps the self-loops of a data set, as `decision` says, and adds their number to the
+/// reading report. If `own` is true, the data comes from the user, and the report marks dropped
+/// loops as a note. Without self-loops nothing is copied.
 ///
 /// # Errors
 /// Returns the errors of [`build::retained`].

@@ -23,32 +23,32 @@ pub use kind::Kind;
 
 use crate::corrections::Number;
 
-/// Code of a missing value in [`Cells::Words`].
+/// Code of a missing value in the column type [`Cells::Words`].
 pub const MISSING: u32 = u32::MAX;
-/// Maximum number of distinct values of a word column that is one-hot encoded by default. Columns
+/// Maximum number of distinct values for which a word column is one-hot encoded by default. Columns
 /// with more values are hashed.
 pub const MAX_CATEGORIES: usize = 64;
-/// Maximum number of distinct values of a column whose kind is set to category by the user.
+/// Maximum number of distinct values of a column that the user declares as a category.
 pub const MAX_SET_CATEGORIES: usize = 4096;
-/// Number of feature columns of a hashed column.
+/// Number of feature columns that a hashed table column is encoded to.
 pub const HASH_COLUMNS: u32 = 64;
 
-/// Values of a table column, one per row.
+/// Values of a table column, with one value per row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cells {
-    /// Numbers. NaN is a missing value.
+    /// Numbers, of which NaN is a missing value.
     Numbers(Vec<Number>),
-    /// Words, stored as codes.
+    /// Words, which are stored as codes.
     Words {
-        /// Index in `words` for each row, or [`MISSING`].
+        /// Code of each row, which is an index in `words` or [`MISSING`].
         codes: Vec<u32>,
-        /// Distinct words in order of first appearance.
+        /// Distinct words of the column, in the order of their first appearance.
         words: Vec<String>,
     },
 }
 
 impl Cells {
-    /// Returns the number of rows.
+    /// Returns the number of rows of the column.
     #[must_use]
     pub fn rows(&self) -> usize {
         match self {
@@ -57,7 +57,7 @@ impl Cells {
         }
     }
 
-    /// Returns whether the value of a row is missing. A row that does not exist has no value.
+    /// Returns true if the value of the row `row` is missing, or if the row does not exist.
     #[must_use]
     pub fn is_missing(&self, row: usize) -> bool {
         match self {
@@ -66,38 +66,38 @@ impl Cells {
         }
     }
 
-    /// Returns the number of missing values.
+    /// Returns the number of rows whose value is missing.
     #[must_use]
     pub fn missing(&self) -> usize {
         (0..self.rows()).filter(|&row| self.is_missing(row)).count()
     }
 }
 
-/// Named column of a table.
+/// Named and typed column of a table, with its values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Name of the column in the file.
     pub name: String,
-    /// Meaning of the values, from which the encoding follows.
+    /// Kind of the values, which determines how they are encoded.
     pub kind: Kind,
     /// Values of the rows. Numbers, booleans and dates are stored as numbers, all other kinds as
     /// words.
     pub cells: Cells,
 }
 
-/// Table of named columns with the same rows.
+/// Table of named columns that have the same number of rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// File that the table comes from, for messages.
+    /// Name of the file that the table comes from, for messages.
     pub file: String,
-    /// Number of rows.
+    /// Number of rows of every column.
     pub rows: usize,
     /// Columns in the order of the file.
     pub columns: Vec<Column>,
 }
 
 impl Table {
-    /// Returns whether at least one column is a feature.
+    /// Returns true if at least one column is used as a feature.
     #[must_use]
     pub fn has_features(&self) -> bool {
         self.columns.iter().any(|column| column.kind != Kind::Ignored)

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use eciton_gather::error::Error as ListsError;
 pub use eciton_gather::error::{Place, Position};
 
-/// Failure to read or to build a graph or a data set. A retry does not help: the input has to
-/// change first.
+/// Failure to read or to build a graph or a data set. A retry fails in the same way unless the
+/// input changes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -278,12 +278,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns a function that turns a tensor error into [`Error::Memory`] for the rows `what`.
+    /// Returns a function that converts a tensor error to [`Error::Memory`]. `what` names the rows.
     pub(crate) fn memory(what: &'static str) -> impl Fn(eciton_tensor::Error) -> Self {
         move |source| Self::Memory { what, source }
     }
 
-    /// Returns an [`Error::Malformed`] whose remedy is to fetch the file again.
+    /// Creates an [`Error::Malformed`] whose remedy is to download or write the file again.
     pub fn malformed(place: Place, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Malformed {
             place,

@@ -1,4 +1,4 @@
-//! Vertex features: one row of numbers per vertex, dense or sparse.
+//! Vertex features, which are one dense or sparse row of numbers per vertex.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use crate::corrections::{Collector, Corrections, Number};
 use crate::error::{Error, Place, Result};
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// Sparse feature rows. Columns that are not stored are zero.
+/// Sparse feature rows in CSR format. Values that are not stored are zero.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SparseRows {
-    /// Number of columns of every row.
+    /// Number of columns in every row.
     pub columns: u32,
-    /// Start of each row in `indices` and `values`, `[rows + 1]`. The first is 0, and offsets never
-    /// descend.
+    /// Start of each row in `indices` and `values`, followed by their length. Offsets start at 0
+    /// and never descend.
     pub offsets: Slab<u64>,
-    /// Column of each stored value, ascending within a row, without repeats.
+    /// Column of each stored value. Columns ascend within a row and have no repeats.
     pub indices: Slab<u32>,
-    /// Stored values, one for each entry of `indices`.
+    /// Stored value for each entry of `indices`.
     pub values: Slab<f32>,
-    /// Differences between the exact values and the stored f32.
+    /// Differences between the exact values and the f32 values that are stored.
     pub corrections: Corrections,
 }
 
-/// Builder of sparse rows, which appends one row after another.
+/// Builder of sparse rows, to which one row after the other is appended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SparseBuilder {
     columns: u32,
@@ -34,13 +34,13 @@ pub struct SparseBuilder {
 }
 
 impl SparseBuilder {
-    /// Creates a builder without rows.
+    /// Creates a builder without rows, for rows of `columns` values.
     pub fn new(columns: u32) -> Self {
         Self { columns, offsets: vec![0], indices: Vec::new(), values: Vec::new() }
     }
 
-    /// Appends a row of entries (column, value), given in any order. Values with the same column
-    /// are added up, and zeros are dropped. `entries` is sorted in place.
+    /// Appends a row that consists of entries (column, value) in any order. Values with the same
+    /// column are added up, and zeros are dropped. `entries` is sorted in place.
     pub fn push_row(&mut self, entries: &mut [(u32, f32)]) {
         if !entries.is_sorted_by_key(|e| e.0) {
             entries.sort_by_key(|e| e.0);
@@ -72,9 +72,9 @@ impl SparseBuilder {
 }
 
 impl SparseRows {
-    /// Creates rows from entries in any order. Sorts the entries of each row by column, adds up
-    /// values with the same column, and drops zeros. `offsets` must ascend to the length of
-    /// `indices` and `values`; entries beyond the last offset are ignored.
+    /// Creates sparse rows from entries in any order. The entries of each row are sorted, values
+    /// with the same column are added up, and zeros are dropped. `offsets` must ascend to the
+    /// length of `indices` and `values`. Entries beyond the last offset are ignored.
     pub fn from_unsorted(columns: u32, offsets: &[u64], indices: &[u32], values: &[f32]) -> Self {
         let mut rows = SparseBuilder::new(columns);
         rows.offsets.reserve_exact(offsets.len().saturating_sub(1));
@@ -93,7 +93,7 @@ impl SparseRows {
     }
 
     /// Creates rows like [`SparseRows::from_unsorted`] from numbers that f32 may not represent
-    /// exactly. Number k is `values[k]` plus `residuals[k]`. Warnings name `file`.
+    /// exactly. The exact number k is `values[k] + residuals[k]`. Warnings contain the name `file`.
     pub fn from_unsorted_exact(
         columns: u32,
         offsets: &[u64],
@@ -136,7 +136,8 @@ impl SparseRows {
         rows
     }
 
-    /// Collects the non-zero values of dense rows. `filled` is the number of these values.
+    /// Creates sparse rows from the values of dense rows that are not zero. `filled` is the number
+    /// of these values.
     fn from_view(rows: &View<'_>, filled: usize) -> Self {
         let mut sparse = SparseBuilder::new(rows.columns() as u32);
         sparse.offsets.reserve_exact(rows.rows());
@@ -157,7 +158,8 @@ impl SparseRows {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Returns columns and values of a row. Both are empty if the row does not exist.
+    /// Returns the columns and the values that the row `row` stores. Both are empty if the row does
+    /// not exist.
     pub fn row(&self, row: usize) -> (&[u32], &[f32]) {
         match (self.offsets.get(row), self.offsets.get(row + 1)) {
             (Some(&from), Some(&to)) => {
@@ -169,17 +171,17 @@ impl SparseRows {
     }
 }
 
-/// Dense feature rows in memory or in a mapped file, held under a read lease so that nothing can
-/// write them. Clones share the memory.
+/// Dense feature rows in memory or in a mapped file. A read lease prevents changes of the rows, and
+/// clones share the memory.
 #[derive(Debug, Clone)]
 pub struct DenseRows {
     rows: Arc<ReadRows>,
-    /// Differences between the exact values and the stored f32.
+    /// Differences between the exact values and the f32 values that are stored.
     corrections: Corrections,
 }
 
 impl DenseRows {
-    /// Takes a read lease on all rows of a buffer.
+    /// Takes a read lease on all rows of `buffer`.
     ///
     /// # Errors
     /// Returns [`Error::Memory`] if a write lease on some of the rows exists.
@@ -188,7 +190,7 @@ impl DenseRows {
         Ok(Self { rows, corrections: Corrections::NONE })
     }
 
-    /// Returns a view of all rows.
+    /// Returns a view of all feature rows.
     pub fn view(&self) -> View<'_> {
         self.rows.view()
     }
@@ -198,9 +200,9 @@ impl DenseRows {
         self.rows.buffer()
     }
 
-    /// Applies `change` to each row and returns the result without corrections. `change` receives
-    /// the index and the values of a row. Rows that nothing else shares are changed in place,
-    /// others are copied first.
+    /// Calls `change` with the index and the values of each row, and returns the changed rows
+    /// without corrections. The rows are changed in place if nothing else shares them, and copied
+    /// otherwise.
     pub(crate) fn changed(self, mut change: impl FnMut(usize, &mut [f32])) -> Result<Self> {
         let failed = Error::memory("features");
         let mut buffer = self.buffer().clone();
@@ -230,25 +232,26 @@ impl PartialEq for DenseRows {
     }
 }
 
-/// Features of all vertices, dense or sparse.
+/// Features of all vertices, which are dense or sparse rows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Features {
-    /// Dense rows, `[V, columns]`.
+    /// Dense rows, one per vertex.
     Dense(DenseRows),
-    /// Sparse rows, which store only non-zero values.
+    /// Sparse rows, which store only values other than zero.
     Sparse(SparseRows),
 }
 
-/// Fraction of non-zero values below which dense features become sparse rows, if they have at least
-/// [`SPARSE_COLUMNS`] columns. With 35 % non-zero values, an epoch with sparse rows was measured to
-/// take 0.88, 0.61 and 0.76 of the time with dense rows, at 16, 64 and 256 hidden columns and
-/// dropout 0.5. Without dropout it took 0.87, 0.87 and 1.17 of that time.
+/// Fraction of values other than zero below which dense features are converted to sparse rows. The
+/// features must also have at least [`SPARSE_COLUMNS`] columns. The fraction was chosen by
+/// measurements with 35 % of such values, and 16, 64 and 256 hidden columns. An epoch with sparse
+/// rows took 0.88, 0.61 and 0.76 of the time with dense rows at dropout 0.5. Without dropout it
+/// took 0.87, 0.87 and 1.17.
 pub const SPARSE_SHARE: f64 = 0.4;
-/// Minimum number of columns of features that become sparse. Narrower features gain nothing from
-/// sparse rows.
+/// Minimum number of feature columns for the conversion to sparse rows. Narrower features gain
+/// nothing from it.
 pub const SPARSE_COLUMNS: u32 = 64;
 
-/// Number of values that are read at a time.
+/// Number of values that are read from a file at a time.
 const BLOCK_VALUES: usize = 1 << 16;
 
 fn sparse_enough(columns: usize, filled: usize, values: usize) -> bool {
@@ -256,7 +259,7 @@ fn sparse_enough(columns: usize, filled: usize, values: usize) -> bool {
 }
 
 impl Features {
-    /// Creates dense features from `values` `[V, columns]`, row-major.
+    /// Creates dense features from `values`, which are rows of `columns` values.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] if the last row is incomplete, and [`Error::Memory`] if the
@@ -275,8 +278,8 @@ impl Features {
         Ok(Self::Dense(DenseRows::new(&buffer)?))
     }
 
-    /// Creates features from dense values. They become sparse rows if few values are non-zero (see
-    /// [`SPARSE_SHARE`] and [`SPARSE_COLUMNS`]).
+    /// Creates features from dense values. They are converted to sparse rows if few values are not
+    /// zero (see [`SPARSE_SHARE`] and [`SPARSE_COLUMNS`]).
     ///
     /// # Errors
     /// Returns the errors of [`Features::dense`].
@@ -291,8 +294,8 @@ impl Features {
         }
     }
 
-    /// Creates features from sparse rows. They become dense if many values are non-zero (see
-    /// [`SPARSE_SHARE`] and [`SPARSE_COLUMNS`]).
+    /// Creates features from sparse rows. They are converted to dense rows if many values are not
+    /// zero (see [`SPARSE_SHARE`] and [`SPARSE_COLUMNS`]).
     ///
     /// # Errors
     /// Returns [`Error::Memory`] if dense rows do not fit in memory.
@@ -315,7 +318,7 @@ impl Features {
         Ok(Self::Dense(DenseRows::new(&buffer)?).with_corrections(corrections))
     }
 
-    /// Replaces the corrections of the features.
+    /// Returns the features with other corrections in place of the current ones.
     #[must_use]
     pub fn with_corrections(mut self, corrections: Corrections) -> Self {
         match &mut self {
@@ -325,8 +328,8 @@ impl Features {
         self
     }
 
-    /// Returns the differences between the exact values and the stored f32. Scaling by columns adds
-    /// these differences; all other code reads the stored f32 only.
+    /// Returns the differences between the exact values and the stored f32. Only scaling by columns
+    /// uses these differences.
     pub fn corrections(&self) -> &Corrections {
         match self {
             Self::Dense(rows) => &rows.corrections,
@@ -334,9 +337,10 @@ impl Features {
         }
     }
 
-    /// Creates features like [`Features::from_dense`] from rows that `fill` writes. `fill` is
-    /// called for one block of whole rows after another, so that the file need not be in memory as
-    /// well. All rows are dense before they become sparse.
+    /// Creates features from rows that `fill` writes. `fill` is called for one block of whole rows
+    /// after the other, so that a file need not be in memory as a whole. Like
+    /// [`Features::from_dense`], the function converts dense rows to sparse rows if few values are
+    /// not zero.
     ///
     /// # Errors
     /// Returns [`Error::Memory`] if the rows do not fit in memory, and the errors of `fill`.
@@ -368,8 +372,8 @@ impl Features {
         }
     }
 
-    /// Creates features with one column, which is 1 for every vertex. Vertices of many graphs have
-    /// these features if the data set has none.
+    /// Creates features with one column that is 1 for every vertex. A data set of many graphs has
+    /// these features if its vertices have none.
     ///
     /// # Errors
     /// Returns [`Error::Memory`] if the rows do not fit in memory.
@@ -377,8 +381,8 @@ impl Features {
         Self::dense(1, &vec![1.0; vertices as usize])
     }
 
-    /// Creates one-hot features: one column per vertex, which is 1 for that vertex. A single graph
-    /// without features is trained with these.
+    /// Creates one-hot features, which have one column per vertex that is 1 for that vertex. A data
+    /// set of one graph has these features if its vertices have none.
     pub fn identity(vertices: u32) -> Self {
         Self::Sparse(SparseRows {
             columns: vertices,
@@ -397,7 +401,7 @@ impl Features {
         }
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of rows, which is the number of vertices.
     pub fn rows(&self) -> usize {
         match self {
             Self::Dense(rows) => rows.view().rows(),
@@ -413,7 +417,7 @@ impl Features {
         }
     }
 
-    /// Returns the number of non-zero values.
+    /// Returns the number of values other than zero.
     pub fn filled(&self) -> u64 {
         let filled = |values: &[f32]| values.iter().filter(|v| **v != 0.0).count() as u64;
         match self {
@@ -422,8 +426,8 @@ impl Features {
         }
     }
 
-    /// Divides each row by the sum of its values. Rows whose sum is zero do not change. Rows that
-    /// are shared or in a mapped file are copied into memory first.
+    /// Divides each row by the sum of its values. A row whose sum is zero does not change. Rows
+    /// that are shared or lie in a mapped file are copied into memory first.
     ///
     /// # Errors
     /// Returns [`Error::Memory`] if a copy of the rows does not fit in memory.
@@ -451,7 +455,7 @@ impl Features {
         }
     }
 
-    /// Returns whether any value is negative.
+    /// Returns true if at least one value is negative.
     pub fn any_negative(&self) -> bool {
         match self {
             Self::Dense(rows) => {
@@ -462,7 +466,8 @@ impl Features {
         }
     }
 
-    /// Writes row `row` to `into`, which has `columns` values, zeros included.
+    /// Writes the row `row` to `into`, which has one value per feature column. Values that a sparse
+    /// row does not store are written as zeros.
     pub fn copy_row(&self, row: usize, into: &mut [f32]) {
         into.fill(0.0);
         match self {
@@ -483,7 +488,7 @@ impl Features {
     }
 
     /// Checks the dimensions, the order of sparse columns, and that every value is finite. Error
-    /// messages name `file`.
+    /// messages contain the name `file`.
     ///
     /// # Errors
     /// Returns [`Error::Mismatch`] for another number of rows than `vertices`, [`Error::Malformed`]

@@ -1,4 +1,4 @@
-//! Generated data sets with a task that can be learned: graphs with skewed degrees, planted
+//! Generated data sets with a task that can be learned. The graphs have skewed degrees and planted
 //! classes, features and labels.
 //!
 //! [`BlockModel`] and [`Rmat`] specify a graph. [`Generated`] is the resulting graph: an
@@ -65,47 +65,49 @@ use keyed::Purpose;
 use repeats::{Repeats, SAMPLE_BLOCKS};
 use rmat::RmatLaw;
 
-/// Number of pairs that are drawn from one random stream.
+/// Number of vertex pairs that are drawn from one random stream.
 pub const BLOCK_PAIRS: u64 = 1 << 12;
-/// Default number of pairs per chunk. [`Generated::with_chunk_pairs`] changes it.
+/// Default number of vertex pairs per chunk. [`Generated::with_chunk_pairs`] changes the number.
 pub const CHUNK_PAIRS: u64 = 1 << 18;
-/// Maximum number of pairs of a generated graph.
+/// Maximum number of vertex pairs that are drawn for a generated graph.
 pub const MAX_PAIRS: u64 = 1 << 40;
 /// Maximum number of feature columns of a generated graph.
 pub const MAX_FEATURES: u32 = 1 << 16;
-/// Maximum number of mean values that are stored: classes times features.
+/// Maximum number of mean values that are stored, which is classes times features.
 pub const MAX_MEANS: u64 = 1 << 26;
 
-/// Maximum number of labels that are generated: vertices times label columns.
+/// Maximum number of labels that are generated, which is vertices times label columns.
 pub const MAX_LABELS: u64 = 1 << 32;
 
-/// Size and planted task of a generated graph, which [`BlockModel`] and [`Rmat`] have in common.
+/// Size and planted task of a generated graph. Both [`BlockModel`] and [`Rmat`] have these
+/// parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
-    /// Number of vertices, 1 to [`crate::adjacency::MAX_VERTICES`].
+    /// Number of vertices, from 1 to [`crate::adjacency::MAX_VERTICES`].
     pub vertices: u64,
-    /// Number of undirected pairs that are drawn, repeats and self-loops included. At most
-    /// [`MAX_PAIRS`].
+    /// Number of undirected vertex pairs that are drawn, including repeats and self-loops. The
+    /// maximum is [`MAX_PAIRS`].
     pub pairs: u64,
-    /// Number of classes, 1 to [`MAX_CLASSES`]. With fewer vertices than classes, the last classes
-    /// are empty.
+    /// Number of classes, from 1 to [`MAX_CLASSES`]. With fewer vertices than classes, the last
+    /// classes are empty.
     pub classes: u32,
-    /// Probability, 0 to 1, that a pair is forced to have ends of the same class. Of the other
-    /// pairs, one in `classes` has such ends by chance.
+    /// Probability, from 0 to 1, that a pair is forced to join vertices of the same class. Of the
+    /// other pairs, one in `classes` does so by chance.
     pub p_in: f64,
-    /// Number of feature columns, 0 to [`MAX_FEATURES`].
+    /// Number of feature columns, from 0 to [`MAX_FEATURES`].
     pub features: u32,
-    /// Standard deviation of the classes' means in each column. The noise has standard deviation 1.
+    /// Standard deviation of the class means in each feature column. The noise has the standard
+    /// deviation 1.
     pub feature_scale: f32,
-    /// Prediction target.
+    /// Kind of labels that are to be predicted.
     pub target: Target,
-    /// Fraction of the labels that are drawn again from all classes, or of flags that are inverted,
-    /// 0 to 1. It has no effect on numbers.
+    /// Fraction, from 0 to 1, of the labels that are drawn again from all classes, or of the flags
+    /// that are inverted. It has no effect on numbers.
     pub flip: f64,
-    /// True if ids are scattered, so that hubs and vertices of one class do not have consecutive
-    /// ids.
+    /// True if vertex ids are scattered, so that hubs and vertices of one class do not have
+    /// consecutive ids.
     pub scramble: bool,
-    /// Random seed of all streams.
+    /// Seed of all random streams.
     pub seed: u64,
 }
 
@@ -127,7 +129,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Returns the number of vertices if every parameter is within its limits.
+    /// Checks that every parameter is within its limits, and returns the number of vertices.
     fn check(&self) -> Result<u32> {
         check_vertices(self.vertices, || Place::whole("generated graph"))?;
         whole("pairs", self.pairs, 0, MAX_PAIRS)?;
@@ -151,7 +153,7 @@ impl Shape {
     }
 }
 
-/// Checks that a whole number is in `least..=most`.
+/// Checks that the whole number `found` is in `least..=most`. `name` is the parameter's name.
 fn whole(name: &'static str, found: u64, least: u64, most: u64) -> Result<()> {
     if (least..=most).contains(&found) {
         return Ok(());
@@ -159,7 +161,8 @@ fn whole(name: &'static str, found: u64, least: u64, most: u64) -> Result<()> {
     Err(Error::Parameter { name, found: found.to_string(), allowed: format!("{least} to {most}") })
 }
 
-/// Checks that a real number is in `least..=most` and not NaN.
+/// Checks that the real number `found` is in `least..=most`, and not NaN. `name` is the parameter's
+/// name.
 fn real(name: &'static str, found: f64, least: f64, most: f64) -> Result<()> {
     if (least..=most).contains(&found) {
         return Ok(());
@@ -167,14 +170,14 @@ fn real(name: &'static str, found: f64, least: f64, most: f64) -> Result<()> {
     Err(Error::Parameter { name, found: found.to_string(), allowed: format!("{least} to {most}") })
 }
 
-/// Probability distribution of the two ends of a pair.
+/// Probability distribution of the two vertices of a drawn pair.
 #[derive(Debug, Clone)]
 enum Law {
     Block(BlockLaw),
     Rmat(RmatLaw),
 }
 
-/// Generated graph: undirected pairs in chunks, and the planted task.
+/// Generated graph, which consists of undirected vertex pairs in chunks and a planted task.
 #[derive(Debug, Clone)]
 pub struct Generated {
     law: Law,
@@ -188,17 +191,18 @@ impl Generated {
         Self { law, planted, shape: *shape, chunk_blocks: CHUNK_PAIRS / BLOCK_PAIRS }
     }
 
-    /// Returns the planted task: classes, labels, features and splits.
+    /// Returns the planted task, which consists of classes, labels, features and splits.
     pub fn planted(&self) -> &Planted {
         &self.planted
     }
 
-    /// Returns the specification of size and task, with the number of pairs that are drawn.
+    /// Returns the size and the parameters of the task. They include the number of pairs that are
+    /// drawn.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Returns the name of the model and all its parameters as JSON.
+    /// Returns the name of the random graph model and all its parameters as JSON.
     pub fn parameters(&self) -> serde_json::Value {
         let Shape { vertices, pairs, classes, p_in, features, feature_scale, target, flip, scramble, seed } =
             self.shape;
@@ -227,16 +231,16 @@ impl Generated {
     }
 
     /// Returns the same graph in chunks of at least `pairs` pairs. The number is rounded up to
-    /// whole blocks of [`BLOCK_PAIRS`] and limited to the maximum of a chunk.
+    /// whole blocks of [`BLOCK_PAIRS`], and limited to the maximum size of a chunk.
     pub fn with_chunk_pairs(mut self, pairs: u64) -> Self {
         self.chunk_blocks = pairs.div_ceil(BLOCK_PAIRS).clamp(1, MAX_CHUNK_EDGES as u64 / BLOCK_PAIRS);
         self
     }
 
-    /// Returns the expected number of directed edges after repeats and self-loops are dropped. Each
-    /// distinct pair of different vertices counts twice. The estimate uses the probabilities of
-    /// 65,536 drawn pairs. Its standard deviation is at most 0.2 % of all drawn pairs, and less if
-    /// few pairs repeat.
+    /// Returns the expected number of directed edges without repeats and self-loops. Each distinct
+    /// pair of different vertices counts twice. The estimate uses the probabilities of 65,536 drawn
+    /// pairs. Its standard deviation is at most 0.2 % of all drawn pairs, and less if few pairs
+    /// repeat.
     pub fn expected_edges(&self) -> f64 {
         self.repeats().distinct(self.shape.pairs as f64).0
     }
@@ -260,7 +264,8 @@ impl Generated {
         Repeats::new(pairs.into_iter().map(chance).collect(), self.shape.vertices as f64)
     }
 
-    /// Appends `count` pairs from the random stream of a block.
+    /// Draws `count` pairs from the random stream of the block `block`, and appends them to
+    /// `pairs`.
     fn draw(&self, purpose: Purpose, block: u64, count: usize, pairs: &mut Vec<(u32, u32)>) {
         let (layout, p_in) = (&self.planted.layout, self.shape.p_in);
         let random = keyed::stream(self.shape.seed, purpose, block);
@@ -270,8 +275,8 @@ impl Generated {
         }
     }
 
-    /// Returns the same graph with the number of pairs changed so that `edges` distinct directed
-    /// edges are expected.
+    /// Returns the same graph with another number of pairs, chosen such that `edges` distinct
+    /// directed edges are expected.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] if this takes more than [`MAX_PAIRS`] pairs or more than 64

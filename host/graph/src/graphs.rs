@@ -23,20 +23,21 @@ use crate::error::{Error, Place, Result};
 use crate::order::{Permutation, permute_graph};
 use crate::vertex_ids::VertexIds;
 
-/// Assignment of vertices to graphs, for a data set of many graphs. Each graph is identified by its
-/// standing vertex, the one that has the graph's label.
+/// Assignment of the vertices to graphs, in a data set of many graphs. Each graph is identified by
+/// its standing vertex, which is the vertex that has the graph's label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graphs {
-    /// Edges to each standing vertex from every vertex of its graph, itself included.
+    /// Graph with an edge to each standing vertex from every vertex of its graph, including itself.
     lists: Graph,
     count: u32,
-    /// Ids of the graphs in the user's data, in the order of [`Graphs::standing`].
+    /// Ids of the graphs in the user's data, ordered by standing vertex.
     ids: VertexIds,
 }
 
 impl Graphs {
-    /// Creates the assignment from `of` `[V]`, an arbitrary number of each vertex's graph. The
-    /// first vertex of each graph represents it, and graphs are ordered by this vertex.
+    /// Creates the assignment from `of`, which contains a number for each vertex. Vertices with the
+    /// same number are in the same graph. The first vertex of each graph represents it, and graphs
+    /// are ordered by this vertex.
     ///
     /// # Errors
     /// Returns [`Error::EmptyGraph`] without vertices, and [`Error::Limit`] for too many vertices.
@@ -53,9 +54,9 @@ impl Graphs {
         Self::from_standing(standing, VertexIds::Numbers(numbers), "graphs")
     }
 
-    /// Creates the assignment from `standing` `[V]`, the vertex that represents each vertex's
-    /// graph. `ids` contains the user's ids of the graphs, in the order of the standing vertices.
-    /// Error messages name `file`.
+    /// Creates the assignment from `standing`, which contains for each vertex the vertex that
+    /// represents its graph. `ids` contains the user's ids of the graphs, ordered by standing
+    /// vertex. Error messages contain the name `file`.
     ///
     /// # Errors
     /// Returns [`Error::EmptyGraph`] without vertices, and [`Error::Limit`] for too many vertices.
@@ -98,17 +99,17 @@ impl Graphs {
         Ok(Self { lists: Graph::from_parts(incoming, Some(outgoing))?, count, ids: canonical(ids) })
     }
 
-    /// Returns lists `[V]` with edges to each standing vertex from all vertices of its graph,
-    /// itself included, in ascending order. All other lists of in-neighbours are empty. Each list
-    /// of out-neighbours has one vertex.
+    /// Returns the lists of a graph with an edge to each standing vertex from all vertices of its
+    /// graph, including itself. All other lists of in-neighbours are empty. Each list of
+    /// out-neighbours has one vertex.
     pub fn lists(&self) -> &Graph {
         &self.lists
     }
 
-    /// Returns lists `[V]` indexed by graph number, in the order of [`Graphs::standing`]. The list
-    /// of in-neighbours of number g contains all vertices of graph g in ascending order. Lists from
-    /// [`Graphs::count`] on are empty. The list of out-neighbours of each vertex contains the
-    /// number of its graph.
+    /// Returns adjacency lists that are indexed by graph number, in the order of
+    /// [`Graphs::standing`]. The list of in-neighbours of number g contains all vertices of graph
+    /// g, in ascending order. Lists from [`Graphs::count`] on are empty. The list of out-neighbours
+    /// of each vertex contains the number of its graph.
     ///
     /// # Errors
     /// Returns the errors of [`Graph::from_parts`].
@@ -134,12 +135,12 @@ impl Graphs {
         self.count
     }
 
-    /// Returns the standing vertex of each vertex's graph, `[V]`.
+    /// Returns for each vertex the standing vertex of its graph.
     pub fn standing_of_vertices(&self) -> &[u32] {
         self.lists.outgoing().neighbours()
     }
 
-    /// Returns the standing vertices in ascending order, which is the order of graphs.
+    /// Returns the standing vertices in ascending order, which is also the order of the graphs.
     pub fn standing(&self) -> Vec<u32> {
         (0..)
             .zip(self.standing_of_vertices())
@@ -148,20 +149,19 @@ impl Graphs {
             .collect()
     }
 
-    /// Returns the ids of the graphs in the user's data, in the order of [`Graphs::standing`].
+    /// Returns the ids of the graphs in the user's data, ordered by standing vertex.
     pub fn ids(&self) -> &VertexIds {
         &self.ids
     }
 
-    /// Returns the size of the lists in bytes.
+    /// Returns the size of the adjacency lists, in bytes.
     pub fn bytes(&self) -> u64 {
         let bytes =
             |lists: &Adjacency| 8 * lists.offsets().len() as u64 + 4 * lists.neighbours().len() as u64;
         bytes(self.lists.incoming()) + bytes(self.lists.outgoing())
     }
 
-    /// Returns the same assignment with new vertex ids. The standing vertices stay the same
-    /// vertices.
+    /// Returns the same assignment with new vertex ids. Each graph keeps its standing vertex.
     pub(crate) fn permuted(&self, permutation: &Permutation) -> Result<Self> {
         let mut moved = Self {
             lists: permute_graph(&self.lists, permutation)?,
@@ -181,15 +181,15 @@ impl Graphs {
         Ok(moved)
     }
 
-    /// Returns the user's id of the graph of a vertex, for error messages.
+    /// Returns the user's id of the graph that contains `vertex`, for error messages.
     pub fn name(&self, vertex: u32) -> String {
         let standing = self.standing_of_vertices().get(vertex as usize).copied().unwrap_or(vertex);
         self.ids.name(self.standing().partition_point(|&other| other < standing) as u32)
     }
 }
 
-/// Returns the error of an edge that joins two graphs. `ends` contains source and target, each as
-/// vertex name and graph name.
+/// Creates the error for an edge that joins two graphs. Source and target are each given as vertex
+/// name and graph name.
 pub fn apart_error(place: Place, [source, target]: [(String, String); 2]) -> Error {
     Error::Malformed {
         place,
@@ -202,7 +202,7 @@ pub fn apart_error(place: Place, [source, target]: [(String, String); 2]) -> Err
     }
 }
 
-/// Returns [`VertexIds::Dense`] for ids that equal 0, 1, 2, ..., because these need not be stored.
+/// Replaces the ids 0, 1, 2, ... by [`VertexIds::Dense`], because they need not be stored.
 fn canonical(ids: VertexIds) -> VertexIds {
     match ids {
         VertexIds::Numbers(ids) if ids.iter().copied().eq(0..ids.len() as u64) => VertexIds::Dense,

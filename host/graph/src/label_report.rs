@@ -1,33 +1,33 @@
-//! Lines of the reading report about labels: counts, and warnings about classes that look like
-//! numbers to predict.
+//! Lines of the reading report about labels. They contain counts, and warnings about classes that
+//! look like numbers.
 
 use crate::labels::Labels;
 use crate::split::NO_LABEL;
 
-/// Minimum number of distinct classes for the warning that classes look like numbers.
+/// Minimum number of distinct classes for a warning that the classes look like numbers.
 const MIN_DISTINCT: u64 = 10;
-/// Minimum number of classes, empty ones included, for the warning that most classes are empty.
+/// Minimum number of classes, including empty ones, for a warning that most classes are empty.
 const MIN_SPARSE: u64 = 50;
 
-/// Counts of rows and classes, for labels that are classes.
+/// Numbers of rows and classes in a data set whose labels are classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClassCounts {
-    /// Number of rows with a class.
+    /// Number of rows that have a class.
     pub labelled: u64,
-    /// Number of rows without a class.
+    /// Number of rows that have no class.
     pub unlabelled: u64,
-    /// Number of classes, empty ones included.
+    /// Number of classes, including empty ones.
     pub classes: u64,
     /// Number of classes with at least one row.
     pub distinct: u64,
     /// Number of classes with exactly one row.
     pub single: u64,
-    /// Lowest class that has a row.
+    /// Lowest class index with at least one row.
     pub lowest: u64,
 }
 
 impl ClassCounts {
-    /// Counts the rows of each class. Returns `None` if labels are flags or numbers.
+    /// Counts the rows and classes of `labels`. Returns `None` if labels are flags or numbers.
     #[must_use]
     pub fn from_labels(labels: &Labels) -> Option<Self> {
         let Labels::Classes { of, count } = labels else { return None };
@@ -46,14 +46,14 @@ impl ClassCounts {
         Some(found)
     }
 
-    /// Returns the number of classes without a row.
+    /// Returns the number of classes that have no row.
     #[must_use]
     pub fn empty(&self) -> u64 {
         self.classes - self.distinct
     }
 }
 
-/// Adds the counts of the labels to the reading report, as facts.
+/// Adds the numbers of labelled rows and classes to the reading report, as facts.
 pub fn report(labels: &Labels) {
     use eciton_input::notes::fact;
     if let Some(counts) = ClassCounts::from_labels(labels) {
@@ -70,9 +70,9 @@ pub fn report(labels: &Labels) {
     fact(format!("labels: {known} rows with a label, {} rows without", labels.rows() - known));
 }
 
-/// Adds a warning to the reading report if classes look like numbers to predict or like ids.
-/// `named` is true if the classes have names. `regression` completes the phrase "for regression
-/// ...", for instance with a command.
+/// Adds a warning to the reading report if the classes look like numbers or like ids. `named` is
+/// true if the classes have names. `regression` completes the phrase "for regression ...", for
+/// instance with a command.
 pub fn doubt(labels: &Labels, named: bool, regression: &str) {
     use eciton_input::notes::{add, warn};
     let Some(counts) = ClassCounts::from_labels(labels) else { return };

@@ -1,50 +1,51 @@
-//! Labels of vertices, the prediction targets: a class, several flags, or numbers.
+//! Labels of vertices, which a model learns to predict. They are classes, flags or numbers.
 
 use crate::error::{Error, Place, Result};
 
 /// Maximum number of classes of a data set.
 pub const MAX_CLASSES: u32 = 1 << 20;
 
-/// Class number of a vertex without a label.
+/// Class index that marks a vertex without a label.
 pub const NO_LABEL: u32 = u32::MAX;
 
-/// Maximum number of columns of [`Values`].
+/// Maximum number of label columns in [`Values`].
 pub const MAX_LABEL_COLUMNS: u32 = 1 << 16;
 
-/// Maximum number of label values of a data set of many graphs: vertices times label columns. The
-/// label of a graph is stored at one of its vertices, so every vertex takes space.
+/// Maximum number of label values in a data set of many graphs, which is vertices times label
+/// columns. The label of a graph is stored at one of its vertices, but every vertex takes space.
 pub const MAX_GRAPH_VALUES: u64 = 1 << 31;
 
-/// Names of the two classes if the labels in the file are -1 and 1. See [`Labels::from_signs`].
+/// Names of the two classes if the labels in the file are -1 and 1 (see [`Labels::from_signs`]).
 pub const SIGN_CLASSES: [&str; 2] = ["-1", "1"];
 
-/// Labels of vertices, the prediction targets: classes, flags or numbers.
+/// Labels of vertices, which a model learns to predict.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Labels {
-    /// One class per vertex.
+    /// One class per vertex, for classification.
     Classes {
-        /// Class of each vertex, `[V]`: a number below `count`, or [`NO_LABEL`].
+        /// Class of each vertex, which is below `count`, or [`NO_LABEL`].
         of: Vec<u32>,
-        /// Number of classes.
+        /// Number of classes, including those without a vertex.
         count: u32,
     },
-    /// Several labels per vertex. 1 means that the label holds, 0 that it does not, and NaN that it
-    /// is unknown.
+    /// Several flags per vertex, for multi-label classification. A flag is 1 if it is true, 0 if it
+    /// is false, and NaN if it is unknown.
     Flags(Values),
-    /// Numbers, for regression. NaN is an unknown value.
+    /// One or more numbers per vertex, for regression. NaN marks an unknown value.
     Numbers(Values),
 }
 
-/// Label values `[V, columns]`, row-major: finite numbers, or NaN for unknown values.
+/// Label values of all vertices, row by row. Each value is a finite number, or NaN if it is
+/// unknown.
 #[derive(Debug, Clone)]
 pub struct Values {
     columns: u32,
-    /// Values of all rows. Every NaN is [`f32::NAN`].
+    /// Values of all rows, row by row. Every NaN has the bits of [`f32::NAN`].
     values: Vec<f32>,
 }
 
 impl PartialEq for Values {
-    /// Compares bits, so that two unknown values are equal.
+    /// Compares the bits of the values, so that two unknown values are equal.
     fn eq(&self, other: &Self) -> bool {
         let bits = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits();
         self.columns == other.columns
@@ -54,7 +55,8 @@ impl PartialEq for Values {
 }
 
 impl Values {
-    /// Creates rows of `columns` values (1 to [`MAX_LABEL_COLUMNS`]), row-major.
+    /// Creates label values with `columns` values per vertex (1 to [`MAX_LABEL_COLUMNS`]), given
+    /// row by row.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] if the number of columns is invalid or the last row is
@@ -63,7 +65,7 @@ impl Values {
         Self::named(columns, values, "labels")
     }
 
-    /// Creates values like [`Values::new`]. Error messages name `file`.
+    /// Creates label values like [`Values::new`]. Error messages contain the name `file`.
     ///
     /// # Errors
     /// Returns the errors of [`Values::new`].
@@ -96,13 +98,14 @@ impl Values {
         Ok(Self { columns, values })
     }
 
-    /// Creates values from whole rows of at least one column that are known to be finite.
+    /// Creates label values that are known to be finite. There must be at least one column and only
+    /// complete rows.
     pub(crate) fn of_finite(columns: u32, values: Vec<f32>) -> Self {
         debug_assert!(columns > 0 && values.iter().all(|value| value.is_finite()));
         Self { columns, values }
     }
 
-    /// Returns the number of labels per vertex.
+    /// Returns the number of label values per vertex.
     pub fn columns(&self) -> u32 {
         self.columns
     }
@@ -112,7 +115,7 @@ impl Values {
         self.values.len() / self.columns as usize
     }
 
-    /// Returns the labels of a vertex, one per column.
+    /// Returns the label values of the vertex `row`, one per column.
     ///
     /// # Panics
     /// Panics if the row does not exist.
@@ -121,19 +124,19 @@ impl Values {
         &self.values[row * width..(row + 1) * width]
     }
 
-    /// Returns the values of all rows, row-major.
+    /// Returns the values of all vertices, row by row.
     pub fn as_slice(&self) -> &[f32] {
         &self.values
     }
 
-    /// Returns the first value for which `passes` is false, with its row and column.
+    /// Returns the first value for which `passes` returns false, preceded by its row and column.
     fn find(&self, passes: impl Fn(f32) -> bool) -> Option<(u64, usize, f32)> {
         let at = self.values.iter().position(|&value| !passes(value))?;
         let width = self.columns as usize;
         Some(((at / width) as u64, at % width, self.values[at]))
     }
 
-    /// Returns the rows `order`, in this order.
+    /// Returns the rows with the indices `order`, in this order.
     pub(crate) fn reordered(&self, order: &[u32]) -> Self {
         let mut values = Vec::with_capacity(order.len() * self.columns as usize);
         for &row in order {
@@ -143,33 +146,27 @@ impl Values {
     }
 }
 
-/// Returns whether a value can be a flag: 0, 1 or NaN.
+/// Returns true if a value can be a flag, which is 0, 1 or NaN.
 fn is_flag(value: f32) -> bool {
     value == 0.0 || value == 1.0 || value.is_nan()
 }
 
 impl Labels {
-    /// Creates labels with one class per vertex. `of` is `[V]`, with values below `count` or
+    /// Creates labels with one class per vertex. Each value of `of` is below `count` or is
     /// [`NO_LABEL`].
     pub fn classes(of: Vec<u32>, count: u32) -> Self {
         Self::Classes { of, count }
     }
 
-    /// Creates labels in which no vertex has a class.
+    /// Creates labels for `vertices` vertices, none of which has a class.
     pub fn none(vertices: u32) -> Self {
         Self::classes(vec![NO_LABEL; vertices as usize], 0)
     }
 
-    /// Creates classes from whole numbers that are all -1 or 1, with at least one of each. Class 0
-    /// is -1 and class 1 is 1, with the names [`SIGN_CLASSES`]. `None` is a row without a label.
-    /// Returns `None` for other numbers, in which -1 means that a row has no label.
-    ///
-    /// ```
-    /// use eciton_graph::labels::Labels;
-    /// let signs = Labels::from_signs([Some(-1), None, Some(1)].into_iter());
-    /// assert_eq!(signs, Some(Labels::classes(vec![0, u32::MAX, 1], 2)));
-    /// assert_eq!(Labels::from_signs([Some(-1), Some(0), Some(1)].into_iter()), None);
-    /// ```
+    /// Creates two classes from whole numbers that are all -1 or 1, with at least one of each.
+    /// Class 0 stands for -1 and class 1 for 1, and their names are [`SIGN_CLASSES`]. A row that is
+    /// `None` has no label. Returns `None` for other numbers, because -1 then means that a row has
+    /// no label.
     #[must_use]
     pub fn from_signs(numbers: impl Iterator<Item = Option<i64>> + Clone) -> Option<Self> {
         let (mut negative, mut positive) = (false, false);
@@ -184,7 +181,7 @@ impl Labels {
         (negative && positive).then(|| Self::classes(numbers.map(class).collect(), 2))
     }
 
-    /// Creates flags if every value is 0, 1 or unknown, else numbers.
+    /// Creates flags if every value is 0, 1 or unknown, and numbers otherwise.
     pub fn of_values(values: Values) -> Self {
         match values.find(is_flag) {
             None => Self::Flags(values),
@@ -192,8 +189,8 @@ impl Labels {
         }
     }
 
-    /// Returns the number of scores that a model computes per vertex: one per class, or one per
-    /// label column.
+    /// Returns the number of scores that a model computes per vertex. It is the number of classes
+    /// or of label columns.
     pub fn width(&self) -> u32 {
         match self {
             Self::Classes { count, .. } => *count,
@@ -201,7 +198,7 @@ impl Labels {
         }
     }
 
-    /// Returns the number of vertices.
+    /// Returns the number of rows, which is the number of vertices.
     pub fn rows(&self) -> usize {
         match self {
             Self::Classes { of, .. } => of.len(),
@@ -209,8 +206,8 @@ impl Labels {
         }
     }
 
-    /// Returns whether a vertex has a class, or at least one value that is not NaN. False for a
-    /// vertex that does not exist.
+    /// Returns true if a vertex has a class, or at least one value that is not NaN. Returns false
+    /// for a vertex that does not exist.
     pub fn known(&self, vertex: usize) -> bool {
         match self {
             Self::Classes { of, .. } => of.get(vertex).is_some_and(|&label| label != NO_LABEL),
@@ -220,8 +217,8 @@ impl Labels {
         }
     }
 
-    /// Returns the class of each vertex, `[V]`, with [`NO_LABEL`] for none. Returns `None` if
-    /// labels are flags or numbers.
+    /// Returns the class of each vertex, which is [`NO_LABEL`] for a vertex without a label.
+    /// Returns `None` if labels are flags or numbers.
     pub fn as_classes(&self) -> Option<&[u32]> {
         match self {
             Self::Classes { of, .. } => Some(of),
@@ -229,7 +226,7 @@ impl Labels {
         }
     }
 
-    /// Returns the flags or numbers. Returns `None` if labels are classes.
+    /// Returns the flags or numbers, or `None` if labels are classes.
     pub fn as_values(&self) -> Option<&Values> {
         match self {
             Self::Classes { .. } => None,
@@ -238,8 +235,8 @@ impl Labels {
     }
 
     /// Converts the labels to one class per vertex. A single column of flags becomes two classes,
-    /// of which class 1 is the flag. A single column of whole numbers from 0 becomes classes with
-    /// these numbers. Error messages name `place`.
+    /// of which class 1 means that the flag is true. A single column of whole numbers from 0
+    /// becomes classes with these numbers. Error messages contain the name `place`.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] for several columns, or with the row for a number that is not a
@@ -274,7 +271,7 @@ impl Labels {
     }
 
     /// Converts the labels to flags. Two classes become one column that is 1 for class 1. Numbers
-    /// must all be 0 or 1. Error messages name `place`.
+    /// must all be 0 or 1. Error messages contain the name `place`.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] with the row of a class or number that is not a flag.
@@ -306,8 +303,8 @@ impl Labels {
         }
     }
 
-    /// Converts the labels to numbers. Flags become 0 and 1, and classes become one column of class
-    /// numbers.
+    /// Converts the labels to numbers. Flags become 0 and 1. Classes become one column of class
+    /// indices.
     pub fn into_numbers(self) -> Self {
         match self {
             Self::Classes { .. } => Self::Numbers(self.column()),
@@ -315,7 +312,7 @@ impl Labels {
         }
     }
 
-    /// Returns classes as one column of class numbers. Values are returned unchanged.
+    /// Returns classes as one column of class indices. Flags and numbers are returned unchanged.
     fn column(self) -> Values {
         match self {
             Self::Classes { of, .. } => {
@@ -326,8 +323,8 @@ impl Labels {
         }
     }
 
-    /// Checks that classes are below their count and that flags are 0 or 1. Error messages name
-    /// `file`.
+    /// Checks that classes are below their count and that flags are 0 or 1. Error messages contain
+    /// the name `file`.
     pub(crate) fn validate(&self, file: &str) -> Result<()> {
         match self {
             Self::Classes { of, count } => match of.iter().position(|l| l >= count && *l != NO_LABEL) {
@@ -351,9 +348,9 @@ impl Labels {
         }
     }
 
-    /// Assigns the labels of graphs to the standing vertices, which represent their graphs: row `r`
-    /// goes to vertex `at[r]` of `vertices`. All other vertices have no label. Error messages name
-    /// `file`.
+    /// Assigns the labels of graphs to the vertices that represent them. Row r goes to the vertex
+    /// `at[r]`, and the result has labels for `vertices` vertices. All other vertices have no
+    /// label. Error messages contain the name `file`.
     ///
     /// # Errors
     /// Returns [`Error::Limit`] if there are more than [`MAX_GRAPH_VALUES`] values.

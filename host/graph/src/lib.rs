@@ -1,4 +1,4 @@
-//! Graphs and data sets for training: compressed adjacency, gathers, orders, splits and metrics.
+//! Graphs and data sets for training, with vertex orders, splits, samplers and metrics.
 //!
 //! A [`dataset::Dataset`] is a [`adjacency::Graph`] with [`features::Features`], labels and a
 //! [`split::Split`] by vertex id. The crate `eciton-formats` has the readers of common file

@@ -1,4 +1,4 @@
-//! Links: pairs of vertices with an edge between them, in either direction. This module draws the
+//! Links, which are pairs of vertices that an edge joins in either direction. This module draws the
 //! training pairs of link models, holds out links for evaluation, and draws pairs without a link.
 //!
 //! ```
@@ -27,12 +27,12 @@ pub use negatives::Negatives;
 use crate::adjacency::{Adjacency, Graph};
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// Link: two different vertices with an edge in one or both directions. In lists of links, the
-/// smaller vertex of each pair comes first.
+/// Pair of two different vertices that an edge joins in one or both directions. In lists of links,
+/// the smaller vertex of each pair comes first.
 pub type Pair = (u32, u32);
 
-/// View of a graph without edge directions: the union of in-neighbours and out-neighbours, computed
-/// on access.
+/// View of a graph without edge directions. The union of in-neighbours and out-neighbours is
+/// computed when it is accessed.
 #[derive(Debug, Clone, Copy)]
 pub struct Links<'a> {
     incoming: &'a Adjacency,
@@ -41,7 +41,7 @@ pub struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    /// Returns the view of the links of `graph`.
+    /// Creates the view of the links of `graph`.
     pub fn new(graph: &'a Graph) -> Self {
         Self { incoming: graph.incoming(), outgoing: graph.transpose() }
     }
@@ -51,28 +51,28 @@ impl<'a> Links<'a> {
         self.incoming.vertices()
     }
 
-    /// Returns the vertices that `vertex` is linked to, in ascending order, each once, without the
-    /// vertex itself.
+    /// Returns an iterator over the vertices to which `vertex` is linked. They ascend, and neither
+    /// repeat nor include the vertex itself.
     #[inline(always)]
     pub fn partners(self, vertex: u32) -> Partners<'a> {
         let other = self.outgoing.map_or(&[][..], |lists| lists.neighbours_of(vertex));
         Partners { one: self.incoming.neighbours_of(vertex), other, vertex, last: u32::MAX }
     }
 
-    /// Returns the number of links of each vertex, `[V]`.
+    /// Returns the number of links of each vertex.
     pub fn degrees(self) -> Vec<u32> {
         (0..self.vertices()).map(|v| self.partners(v).count() as u32).collect()
     }
 }
 
-/// Iterator over the other ends of a vertex's links.
+/// Iterator over the vertices to which one vertex is linked.
 #[derive(Debug, Clone)]
 pub struct Partners<'a> {
-    /// Remaining in-neighbours and out-neighbours, both in ascending order.
+    /// Remaining in-neighbours in ascending order. The next field has the remaining out-neighbours.
     one: &'a [u32],
     other: &'a [u32],
     vertex: u32,
-    /// Vertex that was returned last, initially an id that no vertex has.
+    /// Vertex that was returned last. Its initial value is an id that no vertex has.
     last: u32,
 }
 
@@ -97,8 +97,8 @@ impl Iterator for Partners<'_> {
     }
 }
 
-/// Returns whether there is an edge between two vertices in either direction. A self-loop links a
-/// vertex to itself. False for vertices that do not exist.
+/// Returns true if an edge joins two vertices in either direction. A self-loop links a vertex to
+/// itself. Returns false for vertices that do not exist.
 #[inline]
 pub fn linked(graph: &Graph, a: u32, b: u32) -> bool {
     let (of_a, of_b) = (graph.in_neighbours(a), graph.in_neighbours(b));
@@ -109,7 +109,7 @@ pub fn linked(graph: &Graph, a: u32, b: u32) -> bool {
     of_a.binary_search(&b).is_ok() || of_b.binary_search(&a).is_ok()
 }
 
-/// Returns the number of links of a graph.
+/// Returns the number of links in a graph. Each pair of linked vertices counts once.
 pub fn count(graph: &Graph) -> u64 {
     count_with(graph, threads_for(graph.edges()))
 }

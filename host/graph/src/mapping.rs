@@ -10,14 +10,14 @@ use eciton_tensor::SlabOwner;
 use crate::checksum;
 use crate::error::{Error, Place, Result};
 
-/// Memory-mapped file.
+/// Memory-mapped file, whose bytes slabs refer to.
 struct Mapping {
-    /// Watch on the file. It is dropped before the mapping.
+    /// Watch on changes of the file. It is dropped before the mapping.
     _watched: Arc<mapped::Watched>,
     bytes: memmap2::Mmap,
     path: PathBuf,
-    /// CRC-32 from a store's description. The reader of the store compares it before it returns the
-    /// bytes.
+    /// CRC-32 checksum from the description of a store. The store's reader compares it before it
+    /// returns the bytes.
     crc32: Option<u32>,
 }
 
@@ -31,7 +31,7 @@ impl SlabOwner for Mapping {
     }
 }
 
-/// Empty file. Some operating systems cannot map a file without bytes.
+/// Empty file, which is not mapped because some operating systems cannot map it.
 struct Nothing;
 
 impl SlabOwner for Nothing {
@@ -40,14 +40,14 @@ impl SlabOwner for Nothing {
     }
 }
 
-/// Maps a whole file. The file must not be changed or truncated while the mapping exists. Otherwise
-/// a reader would see values that were not checked, or the operating system would stop the process.
+/// Maps a whole file into memory. The file must not be changed or truncated while the mapping
+/// exists. Otherwise readers see unchecked values, or the operating system stops the process.
 pub fn map(path: &Path) -> Result<Arc<dyn SlabOwner>> {
     map_checked(path, None)
 }
 
-/// Maps a file like [`map`], and stores its known CRC-32. The caller compares the checksum before
-/// it returns the bytes.
+/// Maps a file like [`map`], and stores its known CRC-32 checksum. The caller must compare the
+/// checksum before it returns the bytes.
 pub(crate) fn map_checked(path: &Path, crc32: Option<u32>) -> Result<Arc<dyn SlabOwner>> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
     let file = eciton_input::file::open(path).map_err(refused)?;
@@ -66,11 +66,11 @@ pub(crate) fn map_checked(path: &Path, crc32: Option<u32>) -> Result<Arc<dyn Sla
     Ok(mapping)
 }
 
-/// All mapped files of the process that still exist.
+/// All memory-mapped files of this process that still exist.
 static ALL: Mutex<Vec<Weak<Mapping>>> = Mutex::new(Vec::new());
 
-/// Checks that length and modification time of all mapped files are unchanged. Returns the path of
-/// a file that another file has replaced, which does not change any mapped byte.
+/// Checks that the length and the modification time of all mapped files are unchanged. Returns the
+/// path of a file that another file has replaced. A replacement does not change any mapped byte.
 ///
 /// # Errors
 /// Returns [`Error::Malformed`] with the path of a file that has changed.
@@ -88,7 +88,8 @@ pub fn check_unchanged() -> Result<Option<PathBuf>> {
     }
 }
 
-/// Computes the checksums of all mapped store sections again, and compares them.
+/// Computes the checksums of all mapped store sections again, and compares them with those that are
+/// stored.
 ///
 /// # Errors
 /// Returns [`Error::Checksum`] if bytes have changed after they were mapped.

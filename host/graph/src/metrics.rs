@@ -1,4 +1,4 @@
-//! Metrics for the quality of predictions of classes, flags and numbers.
+//! Metrics that measure the quality of predicted classes, flags and numbers.
 
 mod tally;
 mod terms;
@@ -10,13 +10,13 @@ use crate::labels::{Labels, Values};
 pub use crate::links::metrics::{hits_at, mean_reciprocal_rank, pair_area, pair_precision, pair_scores};
 use crate::split::NO_LABEL;
 
-/// Returns the fraction of the vertices `ids` whose highest score is that of their label, or 0 if
-/// none of them has a label.
+/// Returns the fraction of the vertices `ids` whose highest score is that of their label. Returns 0
+/// if none of them has a label.
 ///
-/// `scores` is row-major. Row v begins at `v * stride`, and its first `classes` values are used;
-/// `stride` may be larger because of padding. Of equal scores the first is the highest, and NaN is
-/// never the highest. Vertices without a label are left out. Vertices without a row in `scores`
-/// count as wrong.
+/// `scores` is stored row by row. Row v begins at `v * stride`, and its first `classes` values are
+/// used. `stride` may be larger because of padding. Of equal scores the first is the highest, and
+/// NaN is never the highest. Vertices without a label are left out. Vertices without a row in
+/// `scores` count as wrong.
 pub fn accuracy(scores: &[f32], stride: usize, classes: usize, labels: &[u32], ids: &[u32]) -> f64 {
     let (mut right, mut counted) = (0u64, 0u64);
     for &id in ids {
@@ -33,8 +33,8 @@ pub fn accuracy(scores: &[f32], stride: usize, classes: usize, labels: &[u32], i
     if counted == 0 { 0.0 } else { right as f64 / counted as f64 }
 }
 
-/// Returns the index of the highest value, the first of equal ones. Returns `None` if all values
-/// are NaN.
+/// Returns the index of the highest value, or of the first one if several are equal. Returns `None`
+/// if all values are NaN.
 pub fn best(row: &[f32]) -> Option<usize> {
     let mut found: Option<(usize, f32)> = None;
     for (at, &value) in row.iter().enumerate() {
@@ -46,12 +46,12 @@ pub fn best(row: &[f32]) -> Option<usize> {
 }
 
 /// Returns the fraction of labels that are predicted correctly. For classes it is [`accuracy`]. For
-/// flags it is the fraction of known values with `score > 0` if the flag holds and `score <= 0` if
-/// it does not; scores are logits, and NaN is wrong. Returns `None` for numbers, and if no label of
+/// flags, a known value is correct if `score > 0` for a true flag, or `score <= 0` for a false one.
+/// Scores are logits, and NaN is never correct. Returns `None` for numbers, and if no label of
 /// `ids` is known.
 ///
-/// `scores` is row-major. Row v begins at `v * stride`, and its first [`Labels::width`] values are
-/// used. Rows that are not in `scores` count as NaN.
+/// `scores` is stored row by row. Row v begins at `v * stride`, and its first [`Labels::width`]
+/// values are used. Rows that are not in `scores` count as NaN.
 pub fn accuracy_of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     match labels {
         Labels::Classes { of, count } => {
@@ -70,21 +70,21 @@ pub fn accuracy_of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) 
     }
 }
 
-/// Returns the area under the ROC curve: the probability that a vertex with a label scores higher
-/// than one without it, where equal scores count half. It is the mean over all columns of flags
-/// that have both values among the known values of `ids`. For two classes the score is that of the
-/// second class minus that of the first. Returns `None` if no column has both values, for any other
-/// number of classes, and for numbers.
+/// Returns the area under the ROC curve. It is the probability that a vertex with a label scores
+/// higher than one without it, where equal scores count half. The result is the mean over all
+/// columns of flags whose known values include both 0 and 1. For two classes the score is that of
+/// the second class minus that of the first. Returns `None` if no column has both values, for any
+/// other number of classes, and for numbers.
 ///
-/// `scores` and `ids` are as in [`accuracy_of`]; NaN is the lowest score. This is `rocauc` of the
-/// Open Graph Benchmark's evaluators (Hu et al. 2020), the metric of ogbn-proteins. It equals the
-/// mean over tasks of scikit-learn's `roc_auc_score`, without unknown labels and without tasks that
-/// have only one kind of label.
+/// `scores` and `ids` are as in [`accuracy_of`], and NaN is the lowest score. This is `rocauc` of
+/// the Open Graph Benchmark's evaluators (Hu et al. 2020), the metric of ogbn-proteins. It equals
+/// the mean over tasks of scikit-learn's `roc_auc_score`, without unknown labels and without tasks
+/// that have only one kind of label.
 pub fn roc_auc(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     ranked(scores, stride, labels, ids, area)
 }
 
-/// Returns the average precision: `sum over thresholds n of (R_n - R_(n-1)) P_n`. P and R are
+/// Returns the average precision, `sum over thresholds n of (R_n - R_(n-1)) P_n`. P and R are the
 /// precision and recall of all vertices whose score is at least the n-th highest. Columns, classes
 /// and `None` are as in [`roc_auc`].
 ///
@@ -94,8 +94,9 @@ pub fn average_precision(scores: &[f32], stride: usize, labels: &Labels, ids: &[
     ranked(scores, stride, labels, ids, precision)
 }
 
-/// Returns the mean over columns of `measure`, which receives the rank key of each score and true
-/// if the label holds.
+/// Returns the mean of a ranking metric over all columns of flags, or its value for two classes.
+/// The function `measure` computes the metric from pairs of a score's rank key and a flag. The flag
+/// is true for positive labels.
 fn ranked(
     scores: &[f32],
     stride: usize,
@@ -137,8 +138,8 @@ fn ranked(
     }
 }
 
-/// Returns the micro-averaged F1 score: `2 TP / (2 TP + FP + FN)` over all known values of all
-/// columns. A flag is predicted if its logit is above 0. The score is 0 if no flag holds and none
+/// Returns the micro-averaged F1 score, `2 TP / (2 TP + FP + FN)` over all known values of all
+/// columns. A flag is predicted if its logit is above 0. The score is 0 if no flag is true and none
 /// is predicted. For classes it equals [`accuracy`]. Returns `None` for numbers, and if no label of
 /// `ids` is known.
 ///
@@ -161,10 +162,10 @@ pub fn f1_micro(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> 
     }
 }
 
-/// Returns the mean of `-log softmax(scores)[label]` over the labelled vertices, in nats. The
-/// result is NaN if a score is NaN. Returns `None` if labels are not classes, or if no label of
-/// `ids` is known. `scores` and `ids` are as in [`accuracy_of`]. Rows that are not in `scores`
-/// count as NaN.
+/// Returns the cross-entropy in nats, which is the mean of `-log softmax(scores)[label]` over the
+/// labelled vertices. It is NaN if a score is NaN. Returns `None` if labels are not classes, or if
+/// no label of `ids` is known. `scores` and `ids` are as in [`accuracy_of`]. Rows that are not in
+/// `scores` count as NaN.
 pub fn cross_entropy(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     let Labels::Classes { of, count } = labels else { return None };
     let (mut sum, mut counted) = (0.0, 0u64);
@@ -179,7 +180,7 @@ pub fn cross_entropy(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]
     (counted > 0).then(|| sum / counted as f64)
 }
 
-/// Returns `-log softmax(row)[label]` in nats. The result is NaN if a score is NaN or if the row
+/// Returns the loss `-log softmax(row)[label]` in nats. It is NaN if a score is NaN or if the row
 /// has no score for the label.
 fn loss(row: &[f32], label: u32) -> f32 {
     let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -188,21 +189,22 @@ fn loss(row: &[f32], label: u32) -> f32 {
     total.ln() - own
 }
 
-/// Returns the mean of `|score - number|` over all known values of all columns. The result is NaN
-/// if a score is NaN. Returns `None` if labels are not numbers, or if no value of `ids` is known.
+/// Returns the mean absolute error of scores over all known numbers of all columns. It is NaN if a
+/// score is NaN. Returns `None` if labels are not numbers, or if no value of `ids` is known.
 /// `scores` and `ids` are as in [`accuracy_of`].
 pub fn mean_absolute_error(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     mean_of(scores, stride, labels, ids, f64::abs)
 }
 
-/// Returns the square root of the mean of `(score - number)^2` over all known values of all
-/// columns. The result is NaN if a score is NaN. Returns `None` if labels are not numbers, or if no
-/// value of `ids` is known. `scores` and `ids` are as in [`accuracy_of`].
+/// Returns the root mean squared error of scores over all known numbers of all columns. It is NaN
+/// if a score is NaN. Returns `None` if labels are not numbers, or if no value of `ids` is known.
+/// `scores` and `ids` are as in [`accuracy_of`].
 pub fn root_mean_squared_error(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     mean_of(scores, stride, labels, ids, |difference| difference * difference).map(f64::sqrt)
 }
 
-/// Returns the mean of a function of the differences between scores and numbers.
+/// Returns the mean of `of(difference)` over the differences between scores and known numbers.
+/// Returns `None` if labels are not numbers, or if no value of `ids` is known.
 fn mean_of(
     scores: &[f32],
     stride: usize,
@@ -219,19 +221,19 @@ fn mean_of(
     (known > 0).then(|| sum / known as f64)
 }
 
-/// Returns the mean F1 score over classes, as defined in [`Tally::f1_macro`]. `scores` and `ids`
-/// are as in [`accuracy_of`].
+/// Returns the F1 score averaged over classes, as defined by [`Tally::f1_macro`]. `scores` and
+/// `ids` are as in [`accuracy_of`].
 pub fn f1_macro(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     Tally::from_scores(scores, stride, labels, ids)?.f1_macro()
 }
 
-/// Returns the mean recall over classes, as defined in [`Tally::balanced_accuracy`]. `scores` and
-/// `ids` are as in [`accuracy_of`].
+/// Returns the recall averaged over classes, as defined by [`Tally::balanced_accuracy`]. `scores`
+/// and `ids` are as in [`accuracy_of`].
 pub fn balanced_accuracy(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     Tally::from_scores(scores, stride, labels, ids)?.balanced_accuracy()
 }
 
-/// Calls `each` with column, score and value of every known value of `ids`.
+/// Calls `each` with the column, score and value of every known label value of the vertices `ids`.
 fn each_known(
     scores: &[f32],
     stride: usize,
@@ -248,13 +250,14 @@ fn each_known(
     }
 }
 
-/// Returns the score of a vertex, or NaN if `scores` does not contain it.
+/// Returns the score of the vertex `id` in a column, or NaN if `scores` does not contain it.
 fn score_at(scores: &[f32], stride: usize, id: u32, column: usize) -> f32 {
     let at = (id as usize).saturating_mul(stride).saturating_add(column);
     scores.get(at).copied().unwrap_or(f32::NAN)
 }
 
-/// Maps a score to an integer with the same order. NaN is the lowest, and both zeros are equal.
+/// Maps a score to an integer with the same order. NaN becomes the lowest one, and both zeros are
+/// equal.
 pub(crate) fn rank_key(score: f64) -> u64 {
     if score.is_nan() {
         return 0;
@@ -263,8 +266,8 @@ pub(crate) fn rank_key(score: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// Returns the fraction of pairs of a positive and a negative entry in which the positive ranks
-/// higher. Equal ranks count half. Returns `None` if there is no such pair.
+/// Returns the area under the ROC curve. `ranked` contains rank keys with true for positive
+/// entries. Equal ranks count half. Returns `None` without positive or without negative entries.
 pub(crate) fn area(ranked: &mut [(u64, bool)]) -> Option<f64> {
     ranked.sort_unstable_by_key(|&(key, _)| key);
     // Counts halves of pairs, so that all sums are exact.
@@ -280,8 +283,8 @@ pub(crate) fn area(ranked: &mut [(u64, bool)]) -> Option<f64> {
     (pairs > 0).then(|| halves as f64 / 2.0 / pairs as f64)
 }
 
-/// Returns the average precision of ranked entries. Equal ranks share a threshold. Returns `None`
-/// without positive or without negative entries.
+/// Returns the average precision. `ranked` contains rank keys with true for positive entries. Equal
+/// ranks share a threshold. Returns `None` without positive or without negative entries.
 pub(crate) fn precision(ranked: &mut [(u64, bool)]) -> Option<f64> {
     ranked.sort_unstable_by_key(|&(key, _)| std::cmp::Reverse(key));
     let (mut sum, mut above, mut positives) = (0.0, 0usize, 0usize);

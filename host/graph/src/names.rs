@@ -1,6 +1,6 @@
-//! Names of a data set's classes and columns, taken from the files of the data set.
+//! Names of the classes and columns of a data set, which come from its files.
 //!
-//! A list is empty if the files contain no names; messages then show numbers. Otherwise the list
+//! A list is empty if the files contain no names. Messages then show numbers. Otherwise the list
 //! has one name per class or column.
 //!
 //! ```
@@ -13,28 +13,28 @@
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
 
-/// Names of classes and of the columns of labels, features and edge features.
+/// Names of the classes, label columns, feature columns and edge feature columns of a data set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Names of the classes. For flags or numbers, names of the label columns.
+    /// Names of the classes. If labels are flags or numbers, names of the label columns.
     pub labels: Vec<String>,
     /// Names of the feature columns.
     pub features: Vec<String>,
     /// Names of the edge feature columns.
     pub edge_features: Vec<String>,
-    /// Names of the label columns. For classes, the name of the one column that contains them.
-    /// Empty if the files contain no names.
+    /// Names of the label columns. For classes, it is the name of the only column that contains
+    /// them. Empty if the files contain no names.
     pub target: Vec<String>,
-    /// Description of how the split was drawn, or its name in the files. Empty if the files have a
-    /// split without a name.
+    /// Description of how the split was drawn, or the split's name in the files. Empty if the files
+    /// contain a split without a name.
     pub split: String,
 }
 
-/// Description of the split that is drawn if the files have none.
+/// Description of the split that is drawn for a data set without one.
 pub const DRAWN: &str = "60 / 20 / 20 % of the labelled rows, drawn from seed 0";
 
 impl Names {
-    /// Returns whether no list contains a name and the split has no description.
+    /// Returns true if no list contains a name and the split has no description.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
@@ -44,7 +44,8 @@ impl Names {
             && self.split.is_empty()
     }
 
-    /// Returns the name of a class or label column, or its number if it has no name.
+    /// Returns the name of the class or label column with the index `at`. Returns the index as text
+    /// if there is no name.
     #[must_use]
     pub fn label(&self, at: usize) -> String {
         self.labels.get(at).cloned().unwrap_or_else(|| at.to_string())
@@ -56,7 +57,7 @@ impl Names {
         (0..count).map(|at| self.label(at)).collect()
     }
 
-    /// Clears each list whose length differs from the number of classes or columns.
+    /// Clears each list of names whose length differs from the number of classes or columns.
     pub(crate) fn fit(&mut self, labels: u32, features: &Features, edge_features: u32) {
         let fit = |names: &mut Vec<String>, count: u32| {
             if names.len() != count as usize {
@@ -68,9 +69,9 @@ impl Names {
         fit(&mut self.edge_features, edge_features);
     }
 
-    /// Checks that each list of names of `data_set` is empty or has one name per class or column.
-    /// `counts` are the numbers of classes or label columns, of features and of edge features. A
-    /// count of 0 allows any number of names, because files may name classes that no vertex has.
+    /// Checks that each list of names is empty or has one name per class or column. `counts` are
+    /// the numbers of classes or label columns, of features and of edge features. A count of 0
+    /// allows any number of names, because files may name classes that no vertex has.
     pub(crate) fn check(&self, data_set: &str, counts: [u32; 3]) -> Result<()> {
         let all = [
             ("names of labels", &self.labels),
@@ -92,8 +93,8 @@ impl Names {
     }
 }
 
-/// Returns the index of a name in a list: an exact match, else a match without regard to case.
-/// Returns `None` if no name or several names match.
+/// Returns the index of the name `wanted` in a list. If there is no exact match, upper and lower
+/// case are not distinguished. Returns `None` if no name or several names match.
 #[must_use]
 pub fn column(names: &[String], wanted: &str) -> Option<u32> {
     let find = |same: &dyn Fn(&str) -> bool| {

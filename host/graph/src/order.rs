@@ -1,4 +1,4 @@
-//! Vertex orders: permutations of vertex ids that bring neighbours close to each other.
+//! Vertex orders, which are permutations of vertex ids that bring neighbours close to each other.
 //!
 //! A gather reads one row for each edge. If the ids of a vertex's neighbours are close to its own
 //! and to each other, those rows are in cache more often, and gaps between ids take fewer bits. An
@@ -35,34 +35,34 @@ pub use apply::{Reordered, permute_dataset, rows_back};
 pub use lists::permute_graph;
 pub use survey::{Gain, SURVEY_WIDTHS, Survey};
 
-/// Vertex order, an algorithm that renumbers the vertices of a graph.
+/// Algorithm by which the vertices of a graph are renumbered, so that gathers are faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Order {
-    /// Keeps the order of the vertices in the input.
+    /// The order of the vertices in the input.
     Natural,
-    /// Vertices with the most neighbours first, ties by id, so that the rows that are read most are
-    /// together. Takes 16 bytes per vertex.
+    /// Descending number of neighbours, so that the rows that are read most are together. Ties are
+    /// in the order of ids. The computation takes 16 bytes per vertex.
     Degree,
     /// Reverse Cuthill-McKee (Cuthill and McKee 1969; George 1971), which gives a small bandwidth.
     /// Each component starts at a pseudo-peripheral vertex (George and Liu 1979). Components are
     /// ordered by their lowest id, and vertices without neighbours are last. It suits meshes, roads
-    /// and other graphs with long distances. Takes 17 bytes per vertex, and 8 bytes for each
-    /// neighbour of the vertex with the most.
+    /// and other graphs with long distances. The computation takes 17 bytes per vertex, and 8 bytes
+    /// for each neighbour of the vertex with the most.
     ReverseCuthillMckee,
     /// Rabbit order (Arai, Shiokawa, Yamamuro, Onizuka and Iwamura 2016). Each vertex joins the
     /// neighbouring community with the highest gain in modularity. The tree of these merges is
-    /// numbered depth first, so that communities within communities are ranges of ids. It suits
-    /// graphs of people, products and pages. Takes 44 bytes per vertex, and while it runs up to 8
-    /// bytes per edge (seldom a tenth of that).
+    /// numbered depth first, so that nested communities are ranges of ids. It suits graphs of
+    /// people, products and pages. The computation takes 44 bytes per vertex, and temporarily up to
+    /// 8 bytes per edge (seldom a tenth of that).
     Rabbit,
 }
 
 impl Order {
-    /// All orders, the natural one first.
+    /// All orders, of which the natural one is the first.
     pub const ALL: [Self; 4] = [Self::Natural, Self::Degree, Self::ReverseCuthillMckee, Self::Rabbit];
 
-    /// Returns the name of the order for `--order`, in lower case.
+    /// Returns the name of the order in the option `--order`, for instance `rabbit`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Natural => "natural",
@@ -79,7 +79,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// Bijection between old and new vertex ids, both 0..V. It takes 8 bytes per vertex.
+/// Bijection between old and new vertex ids, both of which are 0..V. It takes 8 bytes per vertex.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permutation {
     new_of_old: Vec<u32>,
@@ -87,7 +87,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Creates the permutation that changes no id.
+    /// Creates the permutation that changes no vertex id.
     ///
     /// # Errors
     /// Returns [`Error::Limit`] for more than [`MAX_VERTICES`] vertices.
@@ -97,7 +97,7 @@ impl Permutation {
         Ok(Self { new_of_old: same.clone(), old_of_new: same })
     }
 
-    /// Creates the permutation from the old vertex ids in their new order.
+    /// Creates a permutation from the list of old vertex ids in their new order.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] with the position of an id that is too large or occurs twice,
@@ -107,7 +107,7 @@ impl Permutation {
         Ok(Self { new_of_old, old_of_new })
     }
 
-    /// Creates the permutation from the new id of each old vertex.
+    /// Creates a permutation from the list of the new id of each old vertex.
     ///
     /// # Errors
     /// Returns the errors of [`Permutation::from_old_of_new`].
@@ -116,8 +116,8 @@ impl Permutation {
         Ok(Self { new_of_old, old_of_new })
     }
 
-    /// Computes the permutation that brings `graph` into `order`. It depends only on the edges of
-    /// the graph.
+    /// Computes the permutation that brings the vertices of `graph` into the order `order`. It
+    /// depends only on the edges of the graph.
     pub fn compute(graph: &Graph, order: Order) -> Self {
         let old_of_new = match order {
             Order::Natural => (0..graph.vertices()).collect(),
@@ -137,35 +137,35 @@ impl Permutation {
         self.new_of_old.len()
     }
 
-    /// Returns whether there are no vertices.
+    /// Returns true if there are no vertices.
     pub fn is_empty(&self) -> bool {
         self.new_of_old.is_empty()
     }
 
-    /// Returns whether no vertex changes its id.
+    /// Returns true if no vertex changes its id.
     pub fn is_identity(&self) -> bool {
         self.old_of_new.iter().enumerate().all(|(new, &old)| new == old as usize)
     }
 
-    /// Returns the new id of each old vertex, `[V]`.
+    /// Returns the list of the new id of each old vertex.
     #[inline]
     pub fn new_of_old(&self) -> &[u32] {
         &self.new_of_old
     }
 
-    /// Returns the old vertex ids in their new order, `[V]`.
+    /// Returns the list of old vertex ids in their new order.
     #[inline]
     pub fn old_of_new(&self) -> &[u32] {
         &self.old_of_new
     }
 
-    /// Returns the inverse permutation, which maps new ids to old ones.
+    /// Returns the inverse permutation, which maps new ids to old ids.
     pub fn inverse(self) -> Self {
         Self { new_of_old: self.old_of_new, old_of_new: self.new_of_old }
     }
 
-    /// Returns the composition: this permutation, then `next`, whose old ids are the new ids of
-    /// this one.
+    /// Returns the permutation that applies this permutation and then `next`. The old ids of `next`
+    /// are the new ids of this permutation.
     ///
     /// # Errors
     /// Returns [`Error::Mismatch`] if the numbers of vertices differ.
@@ -178,7 +178,8 @@ impl Permutation {
         })
     }
 
-    /// Checks that there are `found` items, one per vertex.
+    /// Checks that the number of items `found` equals the number of vertices. `what` and `place`
+    /// name the items in the error message.
     fn check(&self, found: usize, what: &'static str, place: &str) -> Result<()> {
         if found == self.len() {
             return Ok(());
@@ -231,7 +232,8 @@ fn inverted(ids: &[u32]) -> Result<Vec<u32>> {
     Ok(inverse)
 }
 
-/// Returns the largest |u - v| over all edges (u, v), or 0 without edges.
+/// Returns the bandwidth of a graph, which is the largest |u - v| over all edges (u, v). It is 0
+/// without edges.
 pub fn bandwidth(graph: &Graph) -> u32 {
     // Lists ascend, so only their first and last entries can have the largest distance.
     let ends = |v| graph.in_neighbours(v).first().into_iter().chain(graph.in_neighbours(v).last());

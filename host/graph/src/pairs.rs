@@ -1,18 +1,5 @@
-//! Loss of link prediction: the inner product of two rows predicts whether they are linked.
-//!
-//! A pair is a link with probability `sigmoid(<z_u, z_v>)` (Kipf and Welling 2016, "Variational
-//! graph auto-encoders", eq. 2). The loss of a pair is the binary cross-entropy of this
-//! probability, with y = 1 for a link:
-//!
-//! ```text
-//! s = <z_u, z_v>        x = (1 - 2 y) s        loss = softplus(x) = max(x, 0) + ln(1 + exp(-|x|))
-//! dloss / ds = sigmoid(s) - y = (1 - 2 y) sigmoid(x)        dloss / dz_v = dloss / ds z_u
-//! ```
-//!
-//! A pair is in the lists of both its rows. Each row computes the score itself and contributes half
-//! of the loss, and the gradient of its own z. One pass over the rows in any order is therefore
-//! enough. The bits of a row depend only on the graph, the pairs and z, because sums are in the
-//! order of the lists, links first.
+//! Loss of link prediction, in which the inner product of two rows predicts whether they are
+//! linked.
 
 use std::ops::Range;
 
@@ -25,27 +12,28 @@ use eciton_gather::{Sources, fetch};
 use crate::adjacency::Graph;
 use crate::links::{Links, Negatives, Pair};
 
-/// Number of pairs that are processed together. Their rows and scores fit the first-level cache.
+/// Number of pairs that are processed together. Their rows and scores fit into the first-level
+/// cache.
 const CHUNK: usize = 32;
 
 /// Number of partial sums of an inner product.
 const LANES: usize = 16;
 
-/// Loss of link prediction for linked and unlinked pairs, and its gradient.
+/// Loss of link prediction over linked and unlinked pairs of rows, and its gradient.
 #[derive(Debug, Clone, Copy)]
 pub struct Pairs<'a> {
-    /// Graph whose links are the pairs with label 1.
+    /// Graph whose links are the pairs with the label 1.
     pub graph: &'a Graph,
-    /// Pairs with label 0.
+    /// Unlinked pairs, which have the label 0.
     pub negatives: &'a Negatives,
-    /// Factor of each pair's loss.
+    /// Factor by which the loss of each pair is multiplied.
     pub weight: f32,
 }
 
 impl Pairs<'_> {
-    /// Computes `sum over pairs of weight * loss` and its gradient for the rows `rows`. Writes the
-    /// gradient to `gradient` `[rows, columns]`, and half of the loss of each row's pairs to
-    /// `losses` `[rows]`. `input` `[V, columns]` contains all rows.
+    /// Computes `sum over pairs of weight * loss` and its gradient for the rows in `rows`. The
+    /// gradient is written to `gradient`, one row per row. Half of the loss of each row's pairs is
+    /// written to `losses`. `input` contains all rows.
     ///
     /// # Panics
     /// Panics if the dimensions of the arguments differ or if the rows are not f32. The arguments
@@ -78,7 +66,8 @@ dispatch! {
 }
 
 dispatch! {
-    /// Computes the inner products of pairs of rows. The result is NaN if a row does not exist.
+    /// Computes the inner products of pairs of rows of `z`. The result is NaN if a row does not
+    /// exist.
     pub(crate) fn inner_products(z: View<'_>, pairs: &[Pair], into: &mut [f32]) = products
 }
 
@@ -137,7 +126,8 @@ fn sum<const C: usize, const FMA: bool>(
     }
 }
 
-/// Returns an inner product. If C > 0, the rows have C values, which the compiler knows.
+/// Returns the inner product of two rows. If C > 0, the rows have C values, which allows the
+/// compiler to unroll the loop.
 #[inline(always)]
 fn dot<const C: usize, const FMA: bool>(a: &[f32], b: &[f32]) -> f32 {
     match (a.first_chunk::<C>(), b.first_chunk::<C>()) {
@@ -168,9 +158,9 @@ fn product<const FMA: bool>(a: &[f32], b: &[f32]) -> f32 {
     sums[0]
 }
 
-/// Returns the sum of `max(x, 0) + ln(1 + exp(-|x|))` over at most [`CHUNK`] values. `small`
-/// contains `exp(-|x|)` of each. One logarithm suffices, because it is taken of a product that is
-/// at most 2^32.
+/// Returns the sum of `max(x, 0) + ln(1 + exp(-|x|))` over at most [`CHUNK`] scores x. `small`
+/// contains `exp(-|x|)` for each of them. One logarithm of a product is enough, because the product
+/// is at most 2^32.
 #[inline(always)]
 fn softplus(scores: &[f32], small: &[f32]) -> f64 {
     let (mut sum, mut product) = (0.0, 1.0);
@@ -181,14 +171,14 @@ fn softplus(scores: &[f32], small: &[f32]) -> f64 {
     sum + f64::ln(product)
 }
 
-/// Returns `1 / (1 + exp(-x))`, where `small` is `exp(-|x|)`. This form does not overflow for any
-/// x.
+/// Returns the sigmoid `1 / (1 + exp(-x))`, where `small` is `exp(-|x|)`. This form does not
+/// overflow for any x.
 #[inline(always)]
 fn sigmoid(x: f32, small: f32) -> f32 {
     (if x >= 0.0 { 1.0 } else { small }) / (1.0 + small)
 }
 
-/// Adds `factor * row` for each row to `to`.
+/// Adds `factor * row` to `to` for each row and its factor.
 #[inline(always)]
 fn add<const C: usize, const FMA: bool>(rows: &[&[f32]], factors: &[f32], to: &mut [f32]) {
     if let (true, Some(to)) = (C > 0, to.first_chunk_mut::<C>()) {

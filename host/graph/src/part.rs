@@ -1,25 +1,25 @@
-//! Graph of a micro-batch (a part of a batch with its own rows): the adjacency lists of its first
-//! rows, and the same edges by source.
+//! Graph of a micro-batch, which is a part of a batch with its own rows. It has the lists of the
+//! first rows, and the same edges by source.
 
 use std::sync::Arc;
 
 use crate::adjacency::{Adjacency, Graph};
 use eciton_gather::Positions;
 
-/// Graph of a micro-batch in local rows, and for each edge of its out-lists the index in its
-/// in-lists.
+/// Graph of a micro-batch in local rows (numbered within the micro-batch), with an index between
+/// its in-lists and out-lists.
 #[derive(Debug, Clone)]
 pub struct PartGraph {
-    /// Adjacency lists in local rows.
+    /// Adjacency lists, in which vertices are local rows.
     pub graph: Arc<Graph>,
-    /// For each edge of the out-lists, its index in the in-lists.
+    /// Index in the in-lists of each edge of the out-lists.
     pub reverse: Positions,
 }
 
 impl PartGraph {
     /// Creates a graph of `rows` local rows with the lists of the first `targets` rows of
-    /// `incoming`. The lists of the other rows are empty. The caller guarantees that these lists
-    /// contain no source from `rows` on.
+    /// `incoming`. The lists of all other rows are empty. The caller guarantees that all sources in
+    /// these lists are below `rows`.
     ///
     /// # Panics
     /// Panics if `incoming` has fewer rows, or if a source is not below `rows`.

@@ -1,13 +1,14 @@
-//! Seeded sequential random generators for splits: SplitMix64, and NumPy's legacy generator. With
-//! the latter, splits that other tools draw from a seed can be reproduced. Training uses random
-//! numbers addressed by position instead.
+//! Sequential random generators for drawing splits, which are SplitMix64 and NumPy's legacy
+//! generator. The latter reproduces splits that other tools have drawn from a seed. Training uses
+//! random numbers that are addressed by position instead.
 
 pub use eciton_gather::random::SplitMix64;
 
 const WORDS: usize = 624;
 const SHIFT: usize = 397;
 
-/// NumPy's `RandomState`: MT19937 (Matsumoto and Nishimura 1998) with NumPy's legacy shuffle.
+/// NumPy's `RandomState`, which is MT19937 (Matsumoto and Nishimura 1998) with NumPy's legacy
+/// shuffle.
 #[derive(Debug, Clone)]
 pub struct NumpyRandomState {
     words: Vec<u32>,
@@ -15,7 +16,7 @@ pub struct NumpyRandomState {
 }
 
 impl NumpyRandomState {
-    /// Creates the generator `numpy.random.RandomState(seed)`.
+    /// Creates the generator that `numpy.random.RandomState(seed)` creates.
     pub fn new(seed: u32) -> Self {
         let mut words = Vec::with_capacity(WORDS);
         let mut word = seed;
@@ -43,7 +44,7 @@ impl NumpyRandomState {
         y ^ (y >> 18)
     }
 
-    /// Returns a number from 0 to `most`, both included, by masking and rejection.
+    /// Returns a random number from 0 to `most` (inclusive), by masking and rejection.
     fn up_to(&mut self, most: u32) -> u32 {
         if most == 0 {
             return 0;
@@ -57,8 +58,8 @@ impl NumpyRandomState {
         }
     }
 
-    /// Shuffles `values` like `RandomState.shuffle`, which `RandomState.permutation` applies to a
-    /// copy.
+    /// Shuffles `values` like `RandomState.shuffle`. `RandomState.permutation` applies the same
+    /// shuffle to a copy.
     pub fn shuffle(&mut self, values: &mut [u32]) {
         for last in (1..values.len()).rev() {
             let other = self.up_to(last as u32) as usize;

@@ -47,58 +47,60 @@ use crate::random::SplitMix64;
 use induced::Draws;
 use neighbours::FanOut;
 
-/// Method of drawing a subgraph. The first four methods draw vertices and include all edges between
-/// them (*induced* methods). The last two follow incoming edges from given target vertices.
+/// Method by which a subgraph is drawn. The first four methods draw vertices and include all edges
+/// between them (*induced* methods). The last two follow incoming edges from given target vertices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Method {
     /// GraphSAINT's vertex sampler (Zeng et al., ICLR 2020, section 3.3). It draws as many vertices
-    /// as the row budget allows, with replacement, v with probability proportional to `||A~[:,
+    /// as the row budget allows, with replacement. The probability of v is proportional to `||A~[:,
     /// v]||^2`. A~ is `(D + I)^-1 (A + I)`, so that a vertex in no list still has its own term.
     Vertex,
-    /// GraphSAINT's edge sampler. It draws half as many edges as the row budget, with replacement,
-    /// edge {u, v} with probability proportional to `1/deg(u) + 1/deg(v)`. In a graph that is not
-    /// symmetric, the edge from u to v has `1/deg_out(u) + 1/deg_in(v)`.
+    /// GraphSAINT's edge sampler. It draws half as many edges as the row budget, with replacement.
+    /// The probability of {u, v} is proportional to `1/deg(u) + 1/deg(v)`. In a graph that is not
+    /// symmetric, that of the edge from u to v is proportional to `1/deg_out(u) + 1/deg_in(v)`.
     Edge,
-    /// GraphSAINT's random walks. It draws `rows / (length + 1)` uniform roots with replacement,
-    /// and from each a walk of `length` steps to uniform in-neighbours. A walk ends at a vertex
-    /// without in-neighbours.
+    /// GraphSAINT's random-walk sampler. It draws `rows / (length + 1)` roots uniformly with
+    /// replacement. From each root, a walk takes `length` steps to in-neighbours, which are drawn
+    /// uniformly. A walk ends at a vertex without in-neighbours.
     Walk {
-        /// Number of steps of a walk, from 1.
+        /// Number of steps per walk, at least 1.
         length: u32,
     },
     /// Frontier sampler with a dashboard (Zeng et al., IPDPS 2019, algorithms 2 and 3). It starts
-    /// with `frontier` uniform roots with replacement. Then `rows - frontier` times it draws a
-    /// vertex of the frontier with probability proportional to its in-degree, limited to 1 to
-    /// [`DEGREE_CLIP`]. A uniform in-neighbour replaces the drawn vertex, or a uniform root if it
-    /// has none.
+    /// with `frontier` roots that are drawn uniformly with replacement. Then it draws `rows -
+    /// frontier` vertices from the frontier, with probability proportional to their in-degree. (The
+    /// in-degree is limited to 1 to [`DEGREE_CLIP`].) An in-neighbour replaces the drawn vertex, or
+    /// a root if it has none.
     Frontier {
-        /// Number of vertices of the frontier, from 1 to the budget.
+        /// Number of vertices in the frontier, from 1 to the row budget.
         frontier: u32,
     },
     /// GraphSAGE's neighbour sampler (Hamilton et al. 2017). For each row at distance h from the
     /// targets, it draws `fan_out[h]` incoming edges without replacement, or all if there are no
     /// more.
     Neighbours {
-        /// Maximum number of edges per row for each hop, that of the targets first.
+        /// Maximum number of edges that are drawn per row, for each hop. The first entry is for the
+        /// targets.
         fan_out: Vec<u32>,
     },
     /// ShaDow k-hop sampler (Zeng et al. 2021). For each target it takes the rows that
     /// [`Method::Neighbours`] finds and all edges between them. The subgraphs of different targets
     /// are separate.
     Shadow {
-        /// Maximum number of edges per row for each hop, that of the target first.
+        /// Maximum number of edges that are drawn per row, for each hop. The first entry is for the
+        /// target.
         fan_out: Vec<u32>,
     },
 }
 
-/// Key of a sample's random numbers, which have the purpose [`Purpose::Sampling`].
+/// Key of the random numbers of one sample. They have the purpose [`Purpose::Sampling`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleKey {
-    /// Seed of the run.
+    /// Random seed of the run.
     pub seed: u64,
-    /// Number of the weight update.
+    /// Index of the training round, which is one update of the weights.
     pub round: u32,
-    /// Index of the subgraph within the round.
+    /// Index of the subgraph (micro-batch) within the round.
     pub interval: u32,
 }
 
@@ -107,23 +109,24 @@ impl SampleKey {
         Key::new(self.seed, Purpose::Sampling, self.round, self.interval, 0)
     }
 
-    /// Returns the random stream of the sample as a whole.
+    /// Returns the random stream for draws that concern the whole sample.
     fn stream(self) -> SplitMix64 {
         SplitMix64::new(self.key().0)
     }
 
-    /// Returns the random stream of one row. It does not depend on the other rows of the sample.
+    /// Returns the random stream of the row `row`. It does not depend on the other rows of the
+    /// sample.
     fn stream_of(self, row: u32) -> SplitMix64 {
         let (low, high) = self.key().row(u64::from(row));
         SplitMix64::new(u64::from(high) << 32 | u64::from(low))
     }
 }
 
-/// Sampler for one graph: a method with its precomputed tables.
+/// Sampler of subgraphs of one graph, with the precomputed tables of its method.
 #[derive(Debug)]
 pub struct Sampler {
     draws: Kind,
-    /// Numbers of vertices and edges of the graph.
+    /// Numbers of vertices and edges of the graph, which every call checks.
     size: (u32, u64),
 }
 
@@ -135,8 +138,9 @@ enum Kind {
 }
 
 impl Sampler {
-    /// Creates a sampler of `graph`. Walks and frontiers begin at `roots`, the training rows. An
-    /// induced method draws at most `rows` rows. The two methods that start at targets use neither.
+    /// Creates a sampler for `graph`. Walks and frontiers begin at `roots`, which are the training
+    /// rows. An induced method draws at most `rows` rows. The two methods that start at targets use
+    /// neither argument.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] if the method cannot draw: for no roots, roots that are not
@@ -151,9 +155,8 @@ impl Sampler {
         Ok(Self { draws, size: (graph.vertices(), graph.edges()) })
     }
 
-    /// Returns the maximum number of local rows of a sample with `targets` targets. `u32::MAX`
-    /// means that or more, which is too many for local row numbers, so that fewer targets must be
-    /// used.
+    /// Returns the maximum number of rows of a sample with `targets` targets. `u32::MAX` means that
+    /// local row numbers would not suffice, so that fewer targets must be used.
     pub fn capacity(&self, targets: u32) -> u32 {
         let (vertices, _) = self.size;
         match &self.draws {
@@ -163,7 +166,7 @@ impl Sampler {
         }
     }
 
-    /// Draws a subgraph of the graph for which the sampler was created. [`Method::Neighbours`] and
+    /// Draws a subgraph of `graph`, for which the sampler was created. [`Method::Neighbours`] and
     /// [`Method::Shadow`] start at `targets`, and ignore targets that are not vertices. The other
     /// methods draw their own vertices.
     ///
@@ -180,7 +183,7 @@ impl Sampler {
     }
 }
 
-/// Returns an [`Error::Parameter`] with this name, value and allowed range.
+/// Creates an [`Error::Parameter`] for the parameter `name` with the value `found`.
 fn refused(name: &'static str, found: impl ToString, allowed: impl Into<String>) -> Error {
     Error::Parameter { name, found: found.to_string(), allowed: allowed.into() }
 }

@@ -1,5 +1,5 @@
-//! Scaling of features before a training run, and the mean and deviation of their columns. All
-//! computations are in f64.
+//! Scaling of features before a training run, and the mean and standard deviation of their columns.
+//! All computations are in f64.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::corrections::{Correction, Corrections, Number};
 use crate::error::{Error, Result};
 use crate::features::{DenseRows, Features};
 
-/// Scaling that was applied to a data set's features.
+/// Scaling that has been applied to the features of a data set.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Scaling {
-    /// No scaling: features have the values of the input.
+    /// No scaling. The features have the values of the input.
     #[default]
     None,
     /// Each row was divided by the sum of its values.
@@ -22,29 +22,30 @@ pub enum Scaling {
     Columns(Arc<Moments>),
 }
 
-/// Whole number in the features that f32 cannot represent exactly.
+/// Whole number in the features that f32 cannot represent exactly, for messages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rounded {
     /// Row of the number.
     pub row: u32,
     /// Column of the number.
     pub column: u32,
-    /// Number as it was read.
+    /// The exact number, as it was read.
     pub exact: i128,
-    /// Nearest f32, which is stored.
+    /// The nearest f32, which is stored.
     pub stored: f32,
 }
 
-/// Mean and standard deviation of each feature column.
+/// Mean and standard deviation of each feature column, by which columns are scaled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
     /// Mean of each column.
     pub mean: Vec<f64>,
-    /// Standard deviation of each column (divided by n, not n - 1); 1 for a constant column.
+    /// Standard deviation of each column, as a population (divided by n). It is 1 for a constant
+    /// column.
     pub deviation: Vec<f64>,
 }
 
-/// Reader of feature rows in f64, corrections included.
+/// Reader of feature rows as exact values in f64, which include their corrections.
 struct Exact<'a> {
     features: &'a Features,
     corrections: &'a Corrections,
@@ -59,8 +60,8 @@ impl<'a> Exact<'a> {
         Self { features, corrections, rounded: vec![0.0; columns], values: vec![0.0; columns] }
     }
 
-    /// Returns the values of a row minus `origin`. Large parts are subtracted before corrections
-    /// are added, so that whole 64-bit numbers lose no precision.
+    /// Returns the values of a row minus `origin`. `origin` is subtracted before corrections are
+    /// added, so that whole 64-bit numbers lose no precision.
     fn row(&mut self, row: u32, origin: &[f64]) -> &[f64] {
         self.features.copy_row(row as usize, &mut self.rounded);
         less(&self.rounded, origin, self.corrections.of_row(row), &mut self.values);
@@ -80,8 +81,9 @@ fn less(rounded: &[f32], origin: &[f64], corrections: &[Correction], into: &mut 
 }
 
 impl Moments {
-    /// Computes means and deviations over some rows in f64: the means first, then the squares of
-    /// the differences. Sums are in the order of `rows`, relative to the first row's values.
+    /// Computes the mean and the standard deviation of each column over the rows `rows`, in f64.
+    /// The means are computed first, then the squared differences. Sums are in the order of `rows`,
+    /// relative to the first row's values.
     #[must_use]
     pub fn from_rows(features: &Features, rows: &[u32]) -> Self {
         let columns = features.columns() as usize;
@@ -114,7 +116,8 @@ impl Moments {
         Self { mean, deviation }
     }
 
-    /// Scales a row in place.
+    /// Scales a row of features in place. `corrections` are the row's corrections, and `exact` is
+    /// scratch memory.
     fn apply(&self, row: &mut [f32], corrections: &[Correction], exact: &mut [f64]) {
         less(row, &self.mean, corrections, exact);
         for ((to, exact), deviation) in row.iter_mut().zip(exact).zip(&self.deviation) {
@@ -124,9 +127,9 @@ impl Moments {
 }
 
 impl Features {
-    /// Scales columns: subtracts the mean and divides by the deviation, in f64 with corrections,
-    /// and rounds to f32. The result is dense, because zeros become non-zero, and has no
-    /// corrections.
+    /// Scales the columns by subtracting their mean and dividing by their standard deviation. The
+    /// computation is in f64 and includes corrections. The result is rounded to f32 and has no
+    /// corrections. It is dense, because zeros become other values.
     ///
     /// # Errors
     /// Returns [`Error::Memory`] if the rows do not fit in memory, and [`Error::Mismatch`] if
@@ -166,7 +169,8 @@ impl Features {
         Ok(Self::Dense(dense))
     }
 
-    /// Returns one example for each column with whole numbers that f32 cannot represent exactly.
+    /// Returns one example for each column that contains whole numbers that f32 cannot represent
+    /// exactly.
     #[must_use]
     pub fn rounded_whole_numbers(&self) -> Vec<Rounded> {
         let mut found: Vec<Rounded> = Vec::new();
@@ -198,8 +202,8 @@ impl Features {
         found
     }
 
-    /// Returns whether the features are counts, such as bags of words: sparse rows of whole numbers
-    /// that are not negative.
+    /// Returns true if the features are counts, such as bags of words. They are if they are sparse
+    /// rows of whole numbers that are not negative.
     #[must_use]
     pub fn are_counts(&self) -> bool {
         match self {

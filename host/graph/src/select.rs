@@ -1,4 +1,4 @@
-//! Selection of columns: features in the order that a trained model expects.
+//! Selection of feature columns in the order that a trained model expects.
 
 use eciton_tensor::Buffer;
 
@@ -6,7 +6,7 @@ use crate::edge_features::EdgeFeatures;
 use crate::error::{Error, Place, Result};
 use crate::features::{DenseRows, Features, SparseBuilder};
 
-/// Checks that all column indices are below `count`.
+/// Checks that all column indices are below `count`. `what` names the columns in the error message.
 fn check(columns: &[u32], count: u32, what: &str) -> Result<()> {
     match columns.iter().find(|&&column| column >= count) {
         None => Ok(()),
@@ -18,7 +18,7 @@ fn check(columns: &[u32], count: u32, what: &str) -> Result<()> {
 }
 
 impl Features {
-    /// Returns the columns with the indices `columns`, in this order.
+    /// Returns the features with only the given columns, in this order.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] for an index that is too large, and [`Error::Memory`] if the
@@ -67,7 +67,7 @@ impl Features {
 }
 
 impl EdgeFeatures {
-    /// Returns the columns with the indices `columns`, in this order.
+    /// Returns the edge features with only the given columns, in this order.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] for an index that is too large.

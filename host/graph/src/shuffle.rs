@@ -1,16 +1,11 @@
-//! Keyed permutation: an order of the numbers below a count, computed from a key without storing a
+//! Keyed permutation of the numbers below a count, which is computed from a key without a stored
 //! list.
-//!
-//! It is a Feistel network of ten rounds (Luby and Rackoff 1988), because halves of few bits mix
-//! slowly. It works on the smallest even number of bits, at least 8, that can represent the count.
-//! A number outside the count goes through the network again (Black and Rogaway 2002, "cycle
-//! walking"). From 64 numbers on, this takes fewer than four passes on average.
 
 use eciton_tensor::random::{Key, bits32};
 
 const ROUNDS: u64 = 10;
 
-/// Pseudorandom order of the numbers below a count, computed from a key.
+/// Pseudorandom order of the numbers below a count, which a key determines.
 ///
 /// ```
 /// use eciton_graph::shuffle::Shuffle;
@@ -23,7 +18,7 @@ const ROUNDS: u64 = 10;
 #[derive(Debug, Clone, Copy)]
 pub struct Shuffle {
     count: u32,
-    /// Number of bits of a half.
+    /// Number of bits in each half of the Feistel network.
     half: u32,
     key: Key,
 }
@@ -36,8 +31,8 @@ impl Shuffle {
         Self { count, half: bits.div_ceil(2).max(4), key }
     }
 
-    /// Returns the number at a position. A position that is not below the count is returned
-    /// unchanged.
+    /// Returns the number at the position `place` of the order. A position that is not below the
+    /// count is returned unchanged.
     #[must_use]
     pub fn at(&self, place: u32) -> u32 {
         if place >= self.count {

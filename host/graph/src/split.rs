@@ -1,5 +1,5 @@
-//! Splits of vertices into training, validation and test sets. A split is always by vertex id,
-//! never by chunk.
+//! Splits of the vertices into training, validation and test sets. A split always consists of
+//! vertex ids, and never of chunks.
 
 mod draw;
 
@@ -11,7 +11,7 @@ use crate::random::{NumpyRandomState, SplitMix64};
 pub use crate::labels::NO_LABEL;
 pub use draw::Draw;
 
-/// Split of the vertices: three disjoint lists of vertex ids, each in ascending order.
+/// Split of the vertices into three disjoint lists of vertex ids, each in ascending order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Split {
     /// Ids of the vertices whose labels are used for training.
@@ -23,10 +23,10 @@ pub struct Split {
 }
 
 impl Split {
-    /// Draws a split with [`SplitMix64`] from `labels` `[V]`, in which [`NO_LABEL`] means no label.
-    /// Takes `per_class_train` training and `per_class_validation` validation vertices of each
-    /// class. All other labelled vertices are for test. A class with no more vertices than both
-    /// numbers together goes to the test set completely.
+    /// Draws `per_class_train` training and `per_class_validation` validation vertices of each
+    /// class, with [`SplitMix64`]. `labels` has the class of each vertex or [`NO_LABEL`]. All other
+    /// labelled vertices are for test. A class with no more vertices than both numbers together
+    /// goes to the test set completely.
     pub fn stratified(
         labels: &[u32],
         per_class_train: usize,
@@ -38,8 +38,8 @@ impl Split {
     }
 
     /// Draws a split like [`Split::stratified`] with NumPy's legacy generator. The result equals
-    /// that of Python code of the form `RandomState(seed).permutation(np.where(y == k)[0])`, class
-    /// after class.
+    /// that of Python code of the form `RandomState(seed).permutation(np.where(y == k)[0])`, one
+    /// class after the other.
     pub fn stratified_numpy(
         labels: &[u32],
         per_class_train: usize,
@@ -75,21 +75,22 @@ impl Split {
         split.sorted()
     }
 
-    /// Draws a split of the labelled vertices with [`SplitMix64`]. The first of `fractions` is the
-    /// fraction for training, the second for validation, and the rest is for test. Fractions
-    /// outside 0..=1 are clamped.
+    /// Draws a split of the labelled vertices with [`SplitMix64`]. `fractions` are the fractions
+    /// for training and for validation, and the rest is for test. Fractions outside 0..=1 are
+    /// clamped.
     pub fn random(labels: &Labels, fractions: [f64; 2], seed: u64) -> Self {
         Self::random_among(labelled(labels), fractions, seed)
     }
 
-    /// Draws a split like [`Split::random`] of the vertices `order`, which are in ascending order.
+    /// Draws a split of the vertices `order` like [`Split::random`]. They must be in ascending
+    /// order.
     pub(crate) fn random_among(mut order: Vec<u32>, fractions: [f64; 2], seed: u64) -> Self {
         SplitMix64::new(seed).shuffle(&mut order);
         Self::cut(&order, fractions)
     }
 
-    /// Draws a split like [`Split::random`] with NumPy's legacy generator:
-    /// `RandomState(seed).permutation(n)` over the labelled vertices.
+    /// Draws a split like [`Split::random`] with NumPy's legacy generator. It applies
+    /// `RandomState(seed).permutation(n)` to the labelled vertices.
     pub fn random_numpy(labels: &Labels, fractions: [f64; 2], seed: u32) -> Self {
         let mut order = labelled(labels);
         NumpyRandomState::new(seed).shuffle(&mut order);
@@ -109,9 +110,9 @@ impl Split {
         .sorted()
     }
 
-    /// Returns the rows over which statistics of features are computed. These are the training
-    /// rows; in a data set of many graphs, all vertices of training graphs. Without training rows,
-    /// as in link prediction, all `rows` rows are returned.
+    /// Returns the rows over which statistics of features are computed. They are the training rows.
+    /// In a data set of many graphs, they are all vertices of training graphs. Without training
+    /// rows, as in link prediction, all `rows` rows are returned.
     #[must_use]
     pub fn training_rows(&self, graphs: Option<&Graphs>, rows: usize) -> Vec<u32> {
         match graphs {
@@ -130,7 +131,7 @@ impl Split {
         }
     }
 
-    /// Returns the split with each list in ascending order.
+    /// Returns the split with each of its lists in ascending order.
     pub fn sorted(mut self) -> Self {
         for part in [&mut self.train, &mut self.validation, &mut self.test] {
             part.sort_unstable();
@@ -138,13 +139,13 @@ impl Split {
         self
     }
 
-    /// Returns the three lists with their names.
+    /// Returns the three lists of vertex ids with their names, for instance `train`.
     pub fn parts(&self) -> [(&'static str, &[u32]); 3] {
         [("train", &self.train), ("validation", &self.validation), ("test", &self.test)]
     }
 
-    /// Checks that every vertex exists, has a label and occurs only once in all lists. `labels` has
-    /// one row per vertex. Error messages name `file`.
+    /// Checks that every vertex exists, has a label and occurs only once in all three lists.
+    /// `labels` has one row per vertex. Error messages contain the name `file`.
     ///
     /// # Errors
     /// Returns [`Error::SplitVertex`] for a vertex that does not exist or has no label, and

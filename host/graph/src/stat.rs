@@ -1,4 +1,4 @@
-//! Statistics that `eciton data stat` prints for a data set.
+//! Statistics of a data set, which `eciton data stat` prints.
 
 use crate::adjacency::Graph;
 use crate::dataset::{Dataset, EdgeFeatures};
@@ -7,20 +7,20 @@ use crate::graphs::Graphs;
 use crate::labels::{Labels, Values};
 use crate::split::NO_LABEL;
 
-/// Statistics of one data set.
+/// Statistics of a data set, with its degrees, features, labels and split.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
     /// Number of vertices.
     pub vertices: u32,
     /// Number of directed edges. An undirected edge counts twice.
     pub edges: u64,
-    /// True if every edge has its reverse.
+    /// True if each edge has its reverse.
     pub symmetric: bool,
-    /// The lowest in-degree.
+    /// Lowest in-degree of a vertex.
     pub degree_min: u32,
-    /// The median in-degree, the lower one of two.
+    /// Median in-degree of the vertices. Of two middle values, it is the lower one.
     pub degree_median: u32,
-    /// The highest in-degree.
+    /// Highest in-degree of a vertex.
     pub degree_max: u32,
     /// Number of vertices without in-neighbours.
     pub isolated: u32,
@@ -28,28 +28,30 @@ pub struct Statistics {
     pub features: u32,
     /// True if the features are stored as sparse rows.
     pub sparse: bool,
-    /// Share of feature values that are not zero, 0 to 1.
+    /// Fraction of feature values that are not zero, from 0 to 1.
     pub density: f64,
-    /// Statistics of each column of edge features, over directed edges. Empty if edges have none.
+    /// Statistics of each edge feature column, over directed edges. Empty if edges have no
+    /// features.
     pub edge_features: Vec<NumberStatistics>,
     /// Number of vertices of each class. Empty if labels are flags or numbers.
     pub class_counts: Vec<u64>,
-    /// Statistics of each label column of flags.
+    /// Statistics of each label column. Empty unless labels are flags.
     pub flags: Vec<FlagStatistics>,
-    /// Statistics of each label column of numbers.
+    /// Statistics of each label column. Empty unless labels are numbers.
     pub numbers: Vec<NumberStatistics>,
-    /// Number of vertices without a label. With many graphs, number of graphs without one.
+    /// Number of vertices without a label. In a data set of many graphs, it is the number of graphs
+    /// without one.
     pub unlabelled: u64,
-    /// Number of vertices or graphs for training, validation and test.
+    /// Numbers of vertices or graphs for training, validation and test, in this order.
     pub split: [usize; 3],
-    /// Sizes of the graphs. `None` if the data set is one graph.
+    /// Sizes of the graphs. `None` if the data set is a single graph.
     pub graphs: Option<GraphStatistics>,
-    /// Share of edges between labelled vertices whose ends have the same class, 0 to 1. `None` if
-    /// there is no such edge, or if labels are flags or numbers.
+    /// Fraction of the edges between labelled vertices that join vertices of the same class, from 0
+    /// to 1. `None` if there is no such edge, or if labels are flags or numbers.
     pub homophily: Option<f64>,
 }
 
-/// Sizes of the graphs of a data set of many graphs. Of two middle values, the median is the lower
+/// Sizes of the graphs in a data set of many graphs. Of two middle values, a median is the lower
 /// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphStatistics {
@@ -57,11 +59,11 @@ pub struct GraphStatistics {
     pub count: u32,
     /// Number of vertices of the smallest graph.
     pub vertices_min: u32,
-    /// Median number of vertices.
+    /// Median number of vertices per graph.
     pub vertices_median: u32,
     /// Number of vertices of the largest graph.
     pub vertices_max: u32,
-    /// Median number of directed edges.
+    /// Median number of directed edges per graph.
     pub edges_median: u64,
 }
 
@@ -87,12 +89,12 @@ impl GraphStatistics {
     }
 }
 
-/// Statistics of one label column of flags.
+/// Statistics of one label column, if labels are flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlagStatistics {
     /// Number of vertices for which the flag is known.
     pub known: u64,
-    /// Number of vertices for which the flag holds.
+    /// Number of vertices for which the flag is true.
     pub holds: u64,
 }
 
@@ -109,15 +111,15 @@ impl FlagStatistics {
     }
 }
 
-/// Statistics of one label column of numbers, or of one column of edge features. If no value is
-/// known, all fields are 0.
+/// Statistics of one column of label numbers or of edge features. If no value is known, all fields
+/// are 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct NumberStatistics {
-    /// Number of vertices (or edges) for which the number is known.
+    /// Number of vertices or edges for which the number is known.
     pub known: u64,
     /// Mean of the known numbers.
     pub mean: f64,
-    /// Standard deviation of the known numbers (divided by n).
+    /// Standard deviation of the known numbers, as a population (divided by n).
     pub deviation: f64,
     /// Smallest known number.
     pub least: f32,
@@ -126,7 +128,8 @@ pub struct NumberStatistics {
 }
 
 impl NumberStatistics {
-    /// Computes the statistics of each column of rows of `columns` values (at least one).
+    /// Computes the statistics of each column. The values are rows of `columns` values (at least
+    /// one).
     fn from_rows(values: &[f32], columns: u32) -> Vec<Self> {
         let mut columns = vec![Self::default(); columns as usize];
         for row in values.chunks_exact(columns.len()) {
@@ -150,7 +153,7 @@ impl NumberStatistics {
 }
 
 impl Statistics {
-    /// Computes the statistics of a data set, which should be valid.
+    /// Computes the statistics of `data`, which should be a valid data set.
     pub fn from_dataset(data: &Dataset) -> Self {
         let graph = &data.graph;
         let vertices = graph.vertices();

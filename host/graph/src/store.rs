@@ -1,22 +1,4 @@
-//! Store: Eciton's own data set format, a folder of plain arrays that are memory-mapped.
-//!
-//! `store.json` contains the version, the dimensions, and the file, length and checksum of each
-//! array. The arrays are little-endian numbers without a header (`docs/reference/store-format.md`
-//! has the details). [`Writer`] streams a store, so that it may be larger than memory. [`open`]
-//! maps a store, features included, after it has checked every length, checksum and id. A store is
-//! written under another name and renamed when it is complete, so that no incomplete store appears.
-//!
-//! ```
-//! use eciton_graph::generate::ManyGraphs;
-//! use eciton_graph::store;
-//! let folder = tempfile::tempdir()?;
-//! let path = folder.path().join("made");
-//! let shape = ManyGraphs { graphs: 30, ..ManyGraphs::default() };
-//! let made = shape.generate()?.dataset("made", 1)?;
-//! store::write(&path, &made)?;
-//! assert_eq!(store::open(&path)?, made);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! Store, Eciton's own data set format. It is a folder of plain arrays that are memory-mapped.
 
 mod description;
 mod partial;
@@ -34,7 +16,7 @@ pub use reader::{has_no_edges, open};
 pub use section::Section;
 pub use writer::{RowsWriter, Writer};
 
-/// Writes a whole data set as a store at `path`, which must not exist.
+/// Writes a whole data set as a store to the folder `path`, which must not exist.
 ///
 /// # Errors
 /// Returns the errors of [`Writer`], and those of [`Dataset::validate`] for a data set that could

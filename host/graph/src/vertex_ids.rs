@@ -1,18 +1,19 @@
-//! Ids of vertices or graphs in the user's data.
+//! Ids of vertices or graphs in the user's data, which may be numbers or words.
 
-/// Ids of vertices (or graphs) in the user's data.
+/// Ids of the vertices, or of the graphs, in the user's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VertexIds {
-    /// The user's ids are 0..V, like the dense ids of this crate.
+    /// The user's ids are 0..V, which are also the ids in this crate.
     Dense,
-    /// Ids that are numbers, one per vertex.
+    /// Numbers, of which each vertex has one.
     Numbers(Vec<u64>),
-    /// Ids that are words, one per vertex.
+    /// Words, of which each vertex has one.
     Words(Vec<String>),
 }
 
 impl VertexIds {
-    /// Returns the user's id of `vertex`. If no id is known, returns the dense id.
+    /// Returns the user's id of `vertex` as text. If there is none, returns the number of the
+    /// vertex.
     pub fn name(&self, vertex: u32) -> String {
         let found = match self {
             Self::Dense => None,

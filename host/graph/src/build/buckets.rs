@@ -1,5 +1,5 @@
-//! Adjacency lists from keys in memory. Keys are distributed to buckets of adjacent vertices. Each
-//! bucket fits the cache and is sorted separately.
+//! Builder of adjacency lists from keys in memory. Keys are distributed to buckets of adjacent
+//! vertices. Each bucket fits into the cache and is sorted separately.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,16 +9,16 @@ use crate::adjacency::Adjacency;
 use crate::error::Result;
 use eciton_input::threads::on_threads;
 
-/// Binary logarithm of the maximum number of buckets. The write position of each bucket is in a
-/// memory page of its own, and the processor's address cache must hold all these pages.
+/// Binary logarithm of the maximum number of buckets. Each bucket is written in a memory page of
+/// its own, and the processor's address cache (TLB) must hold all these pages.
 const MAX_BUCKETS_LOG2: u32 = 9;
-/// Number of keys that are collected for a bucket before they are appended to its block: four cache
-/// lines.
+/// Number of keys that are collected for a bucket before they are appended to its current block.
+/// They fill four cache lines.
 const STAGED: usize = 32;
-/// Number of keys per block.
+/// Number of keys in one block of a bucket.
 const BLOCK: usize = 4096;
 
-/// Keys of all buckets that one thread has read.
+/// Distributor of the keys that one thread reads to buckets.
 struct Dealer {
     shift: u32,
     staged: Vec<[u64; STAGED]>,
@@ -63,18 +63,18 @@ impl Dealer {
     }
 }
 
-/// Keys of one bucket, and the output slices of its adjacency lists.
+/// Keys of one bucket, and the slices to which its adjacency lists are written.
 struct Bucket<'a> {
     first_vertex: u64,
     blocks: Vec<Vec<u64>>,
-    /// Length of each vertex's list.
+    /// Number of neighbours of each vertex in the bucket.
     lengths: &'a mut [u64],
-    /// Space for the lists of all vertices of the bucket, repeats included.
+    /// Memory for the lists of all vertices in the bucket. It has space for repeats.
     lists: &'a mut [u32],
     kept: usize,
 }
 
-/// Returns all adjacency lists, sorted and without repeats.
+/// Builds all adjacency lists from the keys. The lists are sorted and contain no repeats.
 pub(super) fn lists(keys: &Keys<'_>, threads: usize) -> Result<Adjacency> {
     let vertices = keys.vertices();
     let bits = u64::BITS - (vertices - 1).leading_zeros();
@@ -147,7 +147,7 @@ pub(super) fn lists(keys: &Keys<'_>, threads: usize) -> Result<Adjacency> {
 
 impl Bucket<'_> {
     /// Sorts the keys by vertex with a counting sort, then sorts each list and removes repeats.
-    /// `ends` is scratch memory.
+    /// `ends` is scratch memory that is reused between buckets.
     fn place(&mut self, ends: &mut Vec<usize>) {
         let first = self.first_vertex;
         let vertex = |key: u64| ((key >> 32) - first) as usize;

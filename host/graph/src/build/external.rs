@@ -1,14 +1,14 @@
-//! Adjacency lists from keys within a memory limit. Keys are distributed to buckets on disk, each
-//! bucket is sorted separately, and the sorted buckets in order are the lists.
+//! Builder of adjacency lists from keys within a memory limit. Keys are distributed to buckets on
+//! disk. Each bucket is sorted separately, and the sorted buckets are written in order.
 //!
 //! This is a radix sort that starts with the highest digit. The width of a bucket depends on the
-//! range of its keys. A bucket that does not fit in memory is divided again; in this way the list
+//! range of its keys. A bucket that does not fit into memory is divided again. In this way the list
 //! of a vertex with very many edges is divided by neighbours. All reads and writes are long and
 //! sequential.
 //!
 //! If edges have values, the sorted items are records of key, position and values. They are sorted
-//! by key and then by position. An edge's row of features follows from its records by the rule of
-//! [`crate::edge_rule`].
+//! by key and then by position. An edge's row of features is computed from its records by the rule
+//! of [`crate::edge_rule`].
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -22,39 +22,39 @@ use crate::store::Writer;
 use crate::store::section::{Section, SectionWriter, Written};
 use eciton_input::threads::on_threads;
 
-/// Minimum memory limit of a build on disk, in bytes.
+/// Minimum memory limit of a build that writes to disk, in bytes.
 pub const MIN_MEMORY_BYTES: u64 = 64 << 20;
 
-/// Memory in bytes that is reserved for section buffers, file buffers and code.
+/// Memory that is reserved for section buffers, file buffers and code, in bytes.
 const OVERHEAD_BYTES: u64 = 4 << 20;
-/// Bytes that one thread needs to read a chunk of the source.
+/// Memory that one thread needs to read a chunk of the source, in bytes.
 const CHUNK_BYTES: u64 = (MAX_CHUNK_EDGES * size_of::<(u32, u32)>()) as u64;
-/// Additional bytes that one thread needs to read a chunk if edges have values.
+/// Additional memory that one thread needs to read a chunk if edges have values, in bytes.
 const CHUNK_VALUES_BYTES: u64 = (MAX_CHUNK_VALUES * size_of::<f32>()) as u64;
 /// Maximum length of a block of the temporary file, in bytes.
 const MAX_BLOCK_BYTES: u64 = 1 << 20;
 /// Binary logarithm of the number of buckets into which a range of keys is divided.
 const BUCKETS_LOG2: u32 = 8;
 
-/// Memory limits of the steps of a build, derived from the total limit.
+/// Sizes and numbers of threads of the steps of a build, which are derived from its memory limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    /// Number of threads that read the source.
+    /// Number of threads that read chunks of the source.
     pub(super) readers: usize,
     /// Number of edges for which each reading thread reserves memory.
     pub(super) chunk_edges: usize,
     /// Number of threads that sort buckets.
     pub(super) sorters: usize,
-    /// Maximum number of 64-bit words of a bucket that is sorted in memory.
+    /// Maximum number of 64-bit words in a bucket that is sorted in memory.
     pub(super) bucket_words: usize,
-    /// Number of 64-bit words of one block of a bucket.
+    /// Number of 64-bit words in one block of a bucket.
     pub(super) block_words: usize,
     /// Binary logarithm of the number of buckets into which a range of keys is divided.
     pub(super) buckets_log2: u32,
 }
 
 impl Room {
-    /// Divides `memory_bytes` among the steps of a build whose edges have `columns` values each.
+    /// Divides `memory_bytes` among the steps of a build. Each edge has `columns` values.
     pub(super) fn new(memory_bytes: u64, threads: usize, columns: u32) -> Result<Self> {
         if memory_bytes < MIN_MEMORY_BYTES {
             return Err(Error::Malformed {
@@ -86,25 +86,25 @@ impl Room {
     }
 }
 
-/// Adjacency lists that were written to sections of a store.
+/// Adjacency lists that a build has written to sections of a store.
 pub(super) struct Streamed {
-    /// Sections of the offsets and of the neighbours.
+    /// Section of the offsets, and section of the neighbours.
     pub(super) sections: [Written; 2],
-    /// Section of the edge features, if they were requested.
+    /// Section of the edge features, or `None` if they were not requested.
     pub(super) rows: Option<Written>,
     pub(super) findings: Counted,
 }
 
-/// Counts of the lists that were written.
+/// Counts of the edges in the written lists.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counted {
     pub(super) findings: Findings,
-    /// Number of self-loops in the lists.
+    /// Number of self-loops in the written lists.
     pub(super) loops: u64,
 }
 
-/// Writes all lists, sorted and without repeats, to two sections. If the keys have values and
-/// `rows` is set, writes the edges' rows to [`Section::EdgeFeatures`].
+/// Writes all adjacency lists to the two `sections`, sorted and without repeats. If the keys have
+/// values and `rows` is true, the rows of the edges are written to [`Section::EdgeFeatures`].
 pub(super) fn lists(
     keys: &Keys<'_>,
     room: &Room,
@@ -148,30 +148,31 @@ pub(super) fn lists(
     sink.into_inner().unwrap_or_else(PoisonError::into_inner).finish()
 }
 
-/// Bucket that is ready to be written to the sections.
+/// Bucket of keys or records that can now be written to the sections of the store.
 enum Prepared {
-    /// The records are sorted, and the sorter holds them.
+    /// The sorter holds the records, which are sorted.
     Sorted,
-    /// The bucket was too large for memory and has been divided again.
+    /// The bucket was too large for memory, so its records were distributed to smaller buckets.
     Dealt(Spill, Vec<Bucket>, Records),
 }
 
-/// Index of the word of a record that is its key.
+/// Index of the key among the words of a record.
 const KEY: usize = 0;
-/// Index of the word of a record with values that contains its position and direction.
+/// Index of the word that contains a record's position and direction. Only records with values have
+/// this word.
 const PLACE: usize = 1;
 
-/// State of a thread that sorts buckets.
+/// State of a thread that sorts buckets, with the memory that it reuses.
 struct Sorter<'a> {
     room: &'a Room,
     of: Records,
     last_place: u64,
-    /// Records of the current bucket.
+    /// Keys or records of the current bucket.
     held: Vec<u64>,
     /// Indices of the records in sorted order, if records have values. Keys without values are
-    /// sorted in place.
+    /// sorted in place instead.
     order: Vec<u32>,
-    /// Path of the temporary file for each level of repeated division.
+    /// Function that returns the path of the temporary file for each level of repeated division.
     path: &'a dyn Fn(u32) -> std::path::PathBuf,
 }
 
@@ -237,8 +238,8 @@ impl Sorter<'_> {
     }
 }
 
-/// Resizes `held` to `count` values. The capacity grows to exactly `count`, because the usual
-/// doubling would exceed the memory limit.
+/// Resizes `held` to `count` default values. The capacity grows to exactly `count`, because the
+/// usual doubling would exceed the memory limit.
 fn hold<T: Copy + Default>(held: &mut Vec<T>, count: usize) {
     held.clear();
     if held.capacity() < count {
@@ -248,7 +249,7 @@ fn hold<T: Copy + Default>(held: &mut Vec<T>, count: usize) {
     held.resize(count, T::default());
 }
 
-/// Order in which threads write: bucket after bucket.
+/// Synchronisation of the sorting threads, which write their buckets in order.
 #[derive(Default)]
 struct Turns {
     state: Mutex<Turn>,
@@ -257,13 +258,14 @@ struct Turns {
 
 #[derive(Default)]
 struct Turn {
-    /// Index of the bucket that is written next.
+    /// Index of the bucket that must be written next.
     next: usize,
-    /// True if a thread has failed, so that no further bucket is written.
+    /// True if a thread has failed. No further buckets are then written.
     failed: bool,
 }
 
-/// Guard that marks the order as failed if its thread panics, so that no other thread waits for it.
+/// Guard that reports a failure if its thread panics, so that no other thread waits for it for
+/// ever.
 struct Guard<'a>(&'a Turns);
 
 impl Drop for Guard<'_> {
@@ -284,7 +286,8 @@ impl Turns {
         self.changed.notify_all();
     }
 
-    /// Waits until `bucket` is the next one to write. Returns false if another thread has failed.
+    /// Waits until `bucket` is the next bucket to write. Returns false if another thread has
+    /// failed.
     fn wait(&self, bucket: usize) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = |turn: &mut Turn| turn.next < bucket && !turn.failed;
@@ -300,11 +303,11 @@ impl Turns {
     }
 }
 
-/// Writers of the offsets and neighbours of lists. They receive keys in ascending order.
+/// Writers of the offsets and neighbours of adjacency lists. They receive keys in ascending order.
 struct Lists {
     offsets: SectionWriter<u64>,
     neighbours: SectionWriter<u32>,
-    /// Rows of the edges, if the records have values.
+    /// Writer of the edges' rows, or `None` if the records have no values.
     rows: Option<Rows>,
     vertices: u64,
     starts: Vec<u64>,
@@ -312,7 +315,7 @@ struct Lists {
     loops: u64,
 }
 
-/// Sums over the records of one edge in one direction.
+/// Sums of the values of all records of one edge in one direction.
 struct Sums {
     values: Vec<f64>,
     records: u64,
@@ -330,14 +333,14 @@ impl Sums {
     }
 }
 
-/// Writer of edge rows, with the row whose records are being added.
+/// Writer of edge features, with the sums of the current edge.
 struct Rows {
-    /// `None` if rows only decide which edges exist and are not written.
+    /// Section to which the rows are written. `None` if the values only decide which edges exist.
     section: Option<SectionWriter<f32>>,
     words: usize,
     zeros_are_no_edges: bool,
     key: Option<u64>,
-    /// Sums of the records of the listed direction, and of the reverse direction.
+    /// Sums for the current edge in the listed direction, and in the reverse direction.
     sums: [Sums; 2],
     finished: Vec<f32>,
     findings: Findings,
@@ -430,7 +433,7 @@ impl Lists {
         })
     }
 
-    /// Records the start of the lists of all vertices up to `vertex` that have no start yet.
+    /// Writes the start of the list of each vertex up to `vertex` whose start has not been written.
     fn start(&mut self, vertex: u64) -> Result<()> {
         let entry = self.neighbours.values() + self.entries.len() as u64;
         while self.offsets.values() + self.starts.len() as u64 <= vertex {
@@ -443,7 +446,8 @@ impl Lists {
         Ok(())
     }
 
-    /// Appends keys in ascending order. All of them are larger than the keys appended before.
+    /// Appends keys to the lists. The keys ascend, and are larger than all keys that were appended
+    /// before.
     fn write(&mut self, keys: &[u64]) -> Result<()> {
         let mut owner = None;
         for &key in keys {
@@ -461,8 +465,8 @@ impl Lists {
         Ok(())
     }
 
-    /// Appends records in the order `order`, in which key and position ascend. All of them follow
-    /// the records appended before.
+    /// Appends records in the order of the indices `order`. In this order, key and position ascend.
+    /// All records follow those that were appended before.
     fn write_records(&mut self, records: &[u64], order: &[u32]) -> Result<()> {
         let Some(mut rows) = self.rows.take() else { return Ok(()) };
         for &at in order {

@@ -1,8 +1,9 @@
-//! List entries as 64-bit keys: the vertex that owns the list in the high half, its neighbour in
-//! the low half. The adjacency lists of a graph are its keys in ascending order.
+//! Keys, which represent entries of adjacency lists as 64-bit numbers. The high half is the vertex
+//! that owns the list, and the low half its neighbour. The adjacency lists of a graph are its keys
+//! in ascending order.
 //!
-//! If edges have values, an entry is a *record* of several 64-bit words: the key, the edge's
-//! position in the source with its [direction](REVERSE), and the values, two f32 per word.
+//! If edges have values, an entry is a *record* of several 64-bit words. They are the key, the
+//! edge's position in the source with its [direction](REVERSE), and the values, two f32 per word.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,63 +13,64 @@ use crate::edges::{EdgeSource, MAX_CHUNK_EDGES, MAX_CHUNK_VALUES};
 use crate::error::{Error, Place, Result};
 use eciton_input::threads::on_threads;
 
-/// Number of edges that are converted to keys together. Edges and keys fit the cache.
+/// Number of edges that are converted to keys at a time. Edges and keys fit into the cache.
 const PIECE: usize = 1024;
 
-/// Counts of the edges that a builder has read from its source.
+/// Numbers of edges and self-loops that a builder has read from its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Listed {
-    /// Number of edges, repeats and self-loops included.
+    /// Number of edges, including repeats and self-loops.
     pub edges: u64,
     /// Number of edges from a vertex to itself.
     pub loops: u64,
 }
 
-/// Returns the key of a list entry: `neighbour` in the list of `owner`.
+/// Returns the key of the entry `neighbour` in the list of the vertex `owner`.
 #[inline]
 fn key(owner: u32, neighbour: u32) -> u64 {
     u64::from(owner) << 32 | u64::from(neighbour)
 }
 
-/// Edges of a source, converted to keys or records of list entries.
+/// Edges of a source, converted to keys or records of adjacency-list entries.
 pub(super) struct Keys<'a> {
     source: &'a dyn EdgeSource,
     options: Options,
-    /// True if lists contain out-neighbours.
+    /// True if the lists contain out-neighbours, false if they contain in-neighbours.
     out: bool,
-    /// Number of values per edge that the records include.
+    /// Number of values per edge in the records. It is 0 if the entries are keys.
     columns: usize,
-    /// Number of edges and of self-loops that have been read from the source.
+    /// Number of edges that have been read so far. The next field is the number of self-loops.
     edges: AtomicU64,
     loops: AtomicU64,
 }
 
 /// Bit of a record's second word that is set if the record is the reverse of the listed edge. The
-/// higher bits are the edge's position in the source.
+/// higher bits of the word are the edge's position in the source.
 pub(super) const REVERSE: u64 = 1;
 
-/// Number of words of a record before its values.
+/// Number of words of a record that precede its values.
 const HEAD: usize = 2;
 
-/// Returns the number of words of the record of an edge with `columns` values. Without values the
-/// record is its key.
+/// Returns the number of 64-bit words in the record of an edge with `columns` values. Without
+/// values, the record is just the key.
 pub(super) fn words(columns: u32) -> usize {
     if columns == 0 { 1 } else { HEAD + (columns as usize).div_ceil(2) }
 }
 
-/// Returns the values of a record. If their number is odd, the last one occurs twice.
+/// Returns the values of a record. If an edge has an odd number of values, the last one is
+/// repeated.
 pub(super) fn values(record: &[u64]) -> impl Iterator<Item = f32> {
     let pairs = record.get(HEAD..).unwrap_or_default().iter();
     pairs.flat_map(|&pair| [f32::from_bits(pair as u32), f32::from_bits((pair >> 32) as u32)])
 }
 
 impl<'a> Keys<'a> {
-    /// Creates the entries of lists of in-neighbours.
+    /// Creates the keys of the lists of in-neighbours.
     pub(super) fn into(source: &'a dyn EdgeSource, options: Options) -> Self {
         Self::new(source, options, false)
     }
 
-    /// Creates the entries of lists of out-neighbours.
+    /// Creates the keys of the lists of out-neighbours.
     pub(super) fn out_of(source: &'a dyn EdgeSource, options: Options) -> Self {
         Self::new(source, options, true)
     }
@@ -77,45 +79,46 @@ impl<'a> Keys<'a> {
         Self { source, options, out, columns: 0, edges: AtomicU64::new(0), loops: AtomicU64::new(0) }
     }
 
-    /// Returns whether an edge is dropped if its values add up to 0.
+    /// Returns true if an edge is dropped when its values add up to 0.
     pub(super) fn zeros_are_no_edges(&self) -> bool {
         self.columns == 1 && self.source.is_weight()
     }
 
-    /// Returns the counts of the edges that [`Keys::share_out`] has read.
+    /// Returns the numbers of edges and self-loops that [`Keys::share_out`] has read.
     pub(super) fn listed(&self) -> Listed {
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         Listed { edges: count(&self.edges), loops: count(&self.loops) }
     }
 
-    /// Returns the same keys as records with the source's values, if the source has any.
+    /// Returns the same entries as records that include the values of the source. If the source has
+    /// no values, nothing changes.
     pub(super) fn with_values(self) -> Self {
         Self { columns: self.source.columns() as usize, ..self }
     }
 
-    /// Returns the number of values per edge.
+    /// Returns the number of values per edge in the records.
     pub(super) fn columns(&self) -> u32 {
         self.columns as u32
     }
 
-    /// Returns the number of words per record.
+    /// Returns the number of 64-bit words per record.
     pub(super) fn words(&self) -> usize {
         words(self.columns())
     }
 
-    /// Returns an upper bound of a record's second word.
+    /// Returns an upper bound for the second word of a record.
     pub(super) fn last_place(&self) -> u64 {
         self.source.chunks().saturating_mul(2 * MAX_CHUNK_EDGES as u64)
     }
 
-    /// Returns the number of vertices. The caller of the constructor has checked it.
+    /// Returns the number of vertices, which the caller of the constructor has checked.
     pub(super) fn vertices(&self) -> u64 {
         self.source.vertices()
     }
 
-    /// Distributes all records to `workers`, each of which runs on its own thread. The threads
-    /// share the chunks of the source and reserve memory for `reserved` edges beforehand. Returns
-    /// the workers, or the fault of the first chunk that has one.
+    /// Distributes all records to `workers`, each of which runs `take` on its own thread. The
+    /// threads read chunks of the source and reserve memory for `reserved` edges beforehand.
+    /// Returns the workers, or the error of the first chunk that has one.
     pub(super) fn share_out<W: Send>(
         &self,
         workers: Vec<W>,
@@ -167,7 +170,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Reads and checks a chunk.
+    /// Reads the chunk `chunk` of the source and checks its edges and values.
     fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>, values: &mut Vec<f32>) -> Result<()> {
         edges.clear();
         values.clear();
@@ -228,8 +231,8 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Converts edges to records. The first edge has the position `place` in the source. A
-    /// self-loop is only one list entry.
+    /// Converts edges to records. `place` is the position of the first edge in the source. A
+    /// self-loop has only one list entry.
     fn convert_with(&self, place: u64, edges: &[(u32, u32)], values: &[f32], records: &mut Vec<u64>) {
         let Options { symmetric, keep_self_loops } = self.options;
         for ((place, &(s, t)), values) in (place..).zip(edges).zip(values.chunks_exact(self.columns)) {

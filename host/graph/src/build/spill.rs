@@ -1,5 +1,5 @@
-//! Buckets of keys or records in one temporary file. Buckets are written in blocks as they fill,
-//! and read bucket by bucket.
+//! Buckets of keys or records in one temporary file. Blocks are written when they are full, and
+//! read back bucket by bucket.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -10,10 +10,10 @@ use eciton_tensor::{bytes_of, bytes_of_mut};
 
 use crate::error::{Error, Result};
 
-/// Temporary file of blocks, one after another. The file is removed when this value is dropped.
+/// Temporary file that consists of blocks. It is removed when this value is dropped.
 pub(super) struct Spill {
     path: PathBuf,
-    /// File and its length in bytes.
+    /// Open file, and its length in bytes.
     end: Mutex<(File, u64)>,
 }
 
@@ -23,7 +23,7 @@ impl Spill {
         Ok(Self { path, end: Mutex::new((file, 0)) })
     }
 
-    /// Appends a block and returns its byte position.
+    /// Appends a block to the file, and returns its position in bytes.
     fn append(&self, keys: &[u64]) -> Result<u64> {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = bytes_of(keys);
@@ -50,8 +50,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Divides the keys from `low` to `high`, both included, into at most 2^`buckets_log2` buckets.
-    /// There are at least two buckets unless there is only one key.
+    /// Divides the keys from `low` to `high` (inclusive) into at most 2^`buckets_log2` buckets.
+    /// There are at least two buckets unless `low` and `high` are equal.
     pub(super) fn new(low: u64, high: u64, buckets_log2: u32) -> Self {
         let bits = u64::BITS - (high - low).leading_zeros();
         let shift = bits.saturating_sub(buckets_log2);
@@ -59,10 +59,10 @@ impl Span {
     }
 }
 
-/// Blocks of a bucket in the file, and the range of its keys.
+/// Blocks of one bucket in the temporary file, and the range of its keys.
 #[derive(Debug, Clone)]
 pub(super) struct Bucket {
-    /// Byte position and number of words of each block.
+    /// Position in bytes, and number of 64-bit words, of each block.
     blocks: Vec<(u64, u32)>,
     low: u64,
     high: u64,
@@ -73,17 +73,17 @@ impl Bucket {
         Self { blocks: Vec::new(), low: u64::MAX, high: 0 }
     }
 
-    /// Returns the number of words in the bucket.
+    /// Returns the number of 64-bit words in the bucket.
     pub(super) fn words(&self) -> u64 {
         self.blocks.iter().map(|b| u64::from(b.1)).sum()
     }
 
-    /// Returns the lowest and the highest value by which the bucket's records were distributed.
+    /// Returns the lowest and the highest value by which the bucket's records were selected.
     pub(super) fn range(&self) -> (u64, u64) {
         (self.low, self.high)
     }
 
-    /// Returns a reader of the bucket's words.
+    /// Returns a reader of the bucket's words in the file `spill`.
     pub(super) fn read<'a>(&'a self, spill: &'a Spill) -> Result<BucketReader<'a>> {
         let file =
             File::open(&spill.path).map_err(|source| Error::Read { path: spill.path.clone(), source })?;
@@ -91,19 +91,19 @@ impl Bucket {
     }
 }
 
-/// Reader of a bucket's words, block after block.
+/// Reader of the words of a bucket, which reads one block after the other.
 pub(super) struct BucketReader<'a> {
     spill: &'a Spill,
     file: File,
-    /// Blocks that have not been read completely.
+    /// Blocks that have not been read to their end.
     blocks: &'a [(u64, u32)],
-    /// Number of words of the first of `blocks` that have been read.
+    /// Number of words that have been read of the first entry of `blocks`.
     done: u32,
 }
 
 impl BucketReader<'_> {
-    /// Reads words to the start of `into`, whose length is a multiple of a record. Returns the
-    /// number of words read, 0 at the end.
+    /// Reads words to the start of `into`, whose length is a multiple of the record length. Returns
+    /// the number of words that were read, or 0 at the end.
     pub(super) fn read_some(&mut self, into: &mut [u64]) -> Result<usize> {
         let Some(&(start, words)) = self.blocks.first() else { return Ok(0) };
         let count = into.len().min((words - self.done) as usize);
@@ -118,7 +118,7 @@ impl BucketReader<'_> {
         Ok(count)
     }
 
-    /// Reads all words of the bucket. `into` must have the length of the bucket.
+    /// Reads all words of the bucket to `into`, which must have exactly that length.
     pub(super) fn read_exact(&mut self, mut into: &mut [u64]) -> Result<()> {
         loop {
             let count = self.read_some(into)?;
@@ -133,32 +133,33 @@ impl BucketReader<'_> {
 /// Layout of the records that are distributed to buckets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Records {
-    /// Number of words per record.
+    /// Number of 64-bit words per record.
     pub(super) words: usize,
-    /// Index of the word that selects the bucket.
+    /// Index of the word that determines a record's bucket.
     pub(super) by: usize,
 }
 
-/// Open blocks of one thread, one per bucket.
+/// Distributor of one thread's records to buckets, with one open block per bucket.
 pub(super) struct Dealer<'a> {
     spill: &'a Spill,
     span: Span,
     of: Records,
-    /// Number of words per block, a multiple of the words per record.
+    /// Number of words per block, which is a multiple of the record length.
     block_words: usize,
     open: Vec<Vec<u64>>,
     buckets: Vec<Bucket>,
 }
 
 impl<'a> Dealer<'a> {
-    /// Creates a dealer with blocks of at most `block_words` words, but of at least one record.
+    /// Creates a distributor for the buckets of `span`. A block has at most `block_words` words,
+    /// but at least one record.
     pub(super) fn new(spill: &'a Spill, span: Span, of: Records, block_words: usize) -> Self {
         let block_words = (block_words / of.words).max(1) * of.words;
         let buckets = vec![Bucket::new(); span.buckets];
         Self { spill, span, of, block_words, open: vec![Vec::new(); span.buckets], buckets }
     }
 
-    /// Distributes records to the buckets of the dealer's range.
+    /// Distributes records to their buckets. Full blocks are written to the file.
     pub(super) fn take(&mut self, records: &[u64]) -> Result<()> {
         match self.of.words {
             1 => records.iter().try_for_each(|&key| self.deal(key, [key])),
@@ -195,7 +196,8 @@ impl<'a> Dealer<'a> {
         Ok(())
     }
 
-    /// Merges the buckets of all dealers of a range. Buckets without keys are left out.
+    /// Writes the open blocks of all distributors, and merges their buckets. Buckets without
+    /// records are left out.
     pub(super) fn finish(dealers: Vec<Self>) -> Result<Vec<Bucket>> {
         let mut all: Vec<Bucket> = Vec::new();
         for mut dealer in dealers {

@@ -1,15 +1,15 @@
-//! Adjacency lists as a source of edges, from which the reversed lists are built.
+//! Edge source over existing adjacency lists, from which the reversed lists are built.
 
 use crate::adjacency::Adjacency;
 use crate::edges::EdgeSource;
 use crate::error::Result;
 use eciton_input::threads::{on_threads, shares};
 
-/// Number of edges per chunk of [`Lists`].
+/// Number of edges per chunk of the source [`Lists`].
 const CHUNK: u64 = 1 << 20;
 
-/// Edge source over in-neighbour lists in any order. Each chunk has the same number of edges.
-/// Offsets ascend from 0 to the number of neighbours.
+/// Edge source over lists of in-neighbours, which need not be sorted. Offsets ascend from 0 to the
+/// number of neighbours. Each chunk has the same number of edges.
 pub(super) struct Lists<'a> {
     offsets: &'a [u64],
     neighbours: &'a [u32],
@@ -48,7 +48,7 @@ impl EdgeSource for Lists<'_> {
     }
 }
 
-/// Returns whether every edge has its reverse. Vertices are visited in ascending order, so the
+/// Returns true if every edge has its reverse. Vertices are visited in ascending order, so the
 /// reverse edges of each list occur in the order of that list. One cursor per vertex follows them.
 pub(super) fn equals_own(lists: &Adjacency, threads: usize) -> bool {
     let vertices = lists.vertices() as usize;

@@ -1,4 +1,4 @@
-//! Counts of listed edges that the edge rule changed, and their lines in the reading report.
+//! Counts of the listed edges that the edge rule changed, and their lines in the reading report.
 
 use eciton_input::notes::{self, Level};
 
@@ -6,27 +6,27 @@ use super::self_loops::{SelfLoops, loops};
 use crate::adjacency::{Graph, Options};
 use crate::build::Listed;
 
-/// Counts of what the edge rule changed in a list of edges.
+/// Counts of the edges that the edge rule changed in a list of edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Findings {
-    /// True if the edges have values.
+    /// True if the listed edges have values.
     pub valued: bool,
-    /// Number of entries that repeat an edge. Without values and in a symmetric graph, entries that
-    /// list an edge's other direction count as well.
+    /// Number of entries that repeat an earlier edge. Without values, entries of a symmetric graph
+    /// that list the other direction of an edge count as well.
     pub repeats: u64,
     /// Number of directed edges that were dropped because their weight is 0.
     pub zeros: u64,
-    /// Number of directed edges that were kept although their weight is 0, or without a weight
-    /// column all their values.
+    /// Number of directed edges that were kept although their weight is 0. Without a weight column,
+    /// all values of the edge must be 0.
     pub kept_zeros: u64,
     /// Number of edges that are listed in both directions with different values.
     pub unequal: u64,
-    /// Number of entries that are self-loops and that the builder dropped.
+    /// Number of entries that are self-loops and were dropped.
     pub loops: u64,
 }
 
 impl Findings {
-    /// Adds these counts to the reading report. `published` is true for layouts of published data
+    /// Adds these counts to the reading report. `published` is true for formats of published data
     /// sets, whose known repeats are reported as plain facts.
     pub fn report(&self, file: &str, published: bool) {
         let own = if published { Level::Fact } else { Level::Note };
@@ -64,7 +64,8 @@ impl Findings {
         }
     }
 
-    /// Returns the counts for a graph of edges without values. `read` counts the listed edges.
+    /// Returns the counts for a graph of edges without values. `read` has the numbers of listed
+    /// edges.
     #[must_use]
     pub fn without_values(graph: &Graph, options: Options, read: Listed) -> Self {
         let kept_loops = if options.keep_self_loops { loops(graph) } else { 0 };

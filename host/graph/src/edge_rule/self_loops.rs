@@ -1,5 +1,4 @@
-//! Self-loops, which are edges from a vertex to itself: their treatment, and their number in a
-//! graph.
+//! Treatment of self-loops, which are edges from a vertex to itself, and their number in a graph.
 
 use std::ops::Range;
 
@@ -7,17 +6,17 @@ use eciton_input::threads::{on_threads, shares, threads_for};
 
 use crate::adjacency::Graph;
 
-/// Treatment of self-loops, which are edges from a vertex to itself.
+/// Rule that decides whether self-loops are kept. A self-loop is an edge from a vertex to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SelfLoops {
-    /// Self-loops are dropped, with their edge features.
+    /// Self-loops are dropped together with their edge features.
     #[default]
     Drop,
     /// Self-loops are kept like other edges.
     Keep,
 }
 
-/// Returns the number of self-loops of a graph.
+/// Returns the number of self-loops in `graph`.
 #[must_use]
 pub fn loops(graph: &Graph) -> u64 {
     if graph.edges() == 0 {

@@ -1,4 +1,4 @@
-//! Encoders of table columns: what they learn from training rows, and how they compute features.
+//! Encoders of table columns, which learn from training rows and then compute features.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,41 +12,41 @@ use crate::error::{Error, Place, Result};
 use crate::features::{DenseRows, Features, SPARSE_COLUMNS, SparseBuilder};
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// Maximum number of distinct values that [`Unseen`] lists.
+/// Maximum number of distinct values that an [`Unseen`] lists as examples.
 const MAX_LISTED: usize = 5;
 
-/// Encoder of a table column, with everything that a prediction needs to know of the training data.
+/// Encoder of a table column, with the facts about the training data that a prediction needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Encoder {
-    /// Name of the column.
+    /// Name of the table column.
     pub name: String,
-    /// Kind of the column, never [`Kind::Ignored`].
+    /// Kind of the table column. It is never [`Kind::Ignored`].
     pub kind: Kind,
-    /// Mean of the training rows, which replaces missing numbers. It is 0 for words.
+    /// Mean of the training rows, by which missing numbers are replaced. It is 0 for words.
     pub fill: f64,
-    /// True if training rows had missing values. In this case a feature column marks missing
-    /// values.
+    /// True if values were missing in training rows. An additional feature column then marks
+    /// missing values.
     pub flag: bool,
     /// Categories that occur in the training rows, in ascending order.
     pub values: Vec<String>,
 }
 
-/// Values of a column that do not occur in the training rows.
+/// Values of a column that did not occur in the training rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unseen {
     /// Name of the column.
     pub column: String,
-    /// Number of rows with such a value.
+    /// Number of rows that have such a value.
     pub rows: u64,
-    /// Examples: the first distinct values, at most 5.
+    /// Examples of such values, which are the first distinct ones. There are at most 5.
     pub values: Vec<String>,
-    /// Number of missing values, if the training rows had none.
+    /// Number of rows without a value. It is 0 if values were also missing in training rows.
     pub missing: u64,
 }
 
 impl Encoder {
-    /// Fits an encoder to a column and the training rows `rows`. Returns `None` if the column is
-    /// not a feature.
+    /// Fits an encoder to the values of `column` in the training rows `rows`. Returns `None` if the
+    /// column is not used as a feature.
     #[must_use]
     pub fn fit(column: &Column, rows: &[u32]) -> Option<Self> {
         let Column { name, kind, cells } = column;
@@ -73,13 +73,14 @@ impl Encoder {
         Some(Self { name: name.clone(), kind: *kind, fill, flag, values })
     }
 
-    /// Fits the encoders of all columns that are features.
+    /// Fits an encoder to each column that is used as a feature. `rows` are the training rows.
     #[must_use]
     pub fn fit_all(table: &Table, rows: &[u32]) -> Vec<Self> {
         table.columns.iter().filter_map(|column| Self::fit(column, rows)).collect()
     }
 
-    /// Returns the names of the encoder's feature columns.
+    /// Returns the names of the feature columns that the encoder computes, for instance
+    /// `colour=red`.
     #[must_use]
     pub fn feature_names(&self) -> Vec<String> {
         let name = &self.name;
@@ -94,7 +95,7 @@ impl Encoder {
         names
     }
 
-    /// Returns the number of the encoder's feature columns.
+    /// Returns the number of feature columns that the encoder computes.
     #[must_use]
     pub fn width(&self) -> u32 {
         let own = match self.kind {
@@ -105,8 +106,8 @@ impl Encoder {
         own + u32::from(self.flag)
     }
 
-    /// Returns the feature column of each word, relative to the encoder's first column. The result
-    /// is `None` for unknown words.
+    /// Returns the feature column of each word, relative to the encoder's first column. Unknown
+    /// words have `None`.
     fn columns_of(&self, words: &[String]) -> Vec<Option<u32>> {
         let find = |word: &String| match self.kind {
             Kind::Hashed => Some((hash(word) % u64::from(HASH_COLUMNS)) as u32),
@@ -116,9 +117,8 @@ impl Encoder {
     }
 }
 
-/// Returns the mean of the known numbers of some rows, added in their order. Sums are relative to
-/// the first number, so that columns far from 0 lose no precision. Returns 0 if no row has a
-/// number.
+/// Returns the mean of the known numbers in the rows `rows`, or 0 if no row has a number. Sums are
+/// relative to the first number, so that columns far from 0 lose no precision.
 fn mean(numbers: &[Number], rows: &[u32]) -> f64 {
     let known = || {
         let of = rows.iter().filter_map(|&row| numbers.get(row as usize));
@@ -129,7 +129,7 @@ fn mean(numbers: &[Number], rows: &[u32]) -> f64 {
     first + sum / known().count().max(1) as f64
 }
 
-/// Returns the 64-bit FNV-1a hash of `word`, with its halves mixed so that the lowest bits depend
+/// Returns the 64-bit FNV-1a hash of `word`. Its halves are mixed, so that the lowest bits depend
 /// on all bytes.
 fn hash(word: &str) -> u64 {
     let mixed = word
@@ -138,15 +138,15 @@ fn hash(word: &str) -> u64 {
     mixed ^ (mixed >> 32)
 }
 
-/// Values of a column in the form in which an encoder reads them.
+/// Values of a table column in the form that an encoder reads.
 enum Source<'a> {
     Numbers(&'a [Number]),
-    /// Codes of the rows, the feature column of each code, and the words.
+    /// Codes of the rows, the feature column of each code, and the distinct words.
     Words(&'a [u32], Vec<Option<u32>>, &'a [String]),
 }
 
-/// Computes the features of a table with `encoders`. Returns the features, their names, and the
-/// values that the encoders do not know. Table columns without an encoder are ignored.
+/// Computes the features of a table with `encoders`. Returns the features, their names, and values
+/// that did not occur in the training rows. Table columns without an encoder are ignored.
 ///
 /// # Errors
 /// Returns [`Error::Malformed`] if the table lacks a column with an encoder's name and kind, and
@@ -207,7 +207,7 @@ pub fn encode(table: &Table, encoders: &[Encoder]) -> Result<(Features, Vec<Stri
     Ok((features.with_corrections(corrections.finish()), names, unseen))
 }
 
-/// Computes dense features on all processors while this thread inspects the values.
+/// Computes dense features on all processors, while one thread inspects the values.
 fn dense(
     sources: &[(u32, &Encoder, Source<'_>)],
     (rows, width): (usize, usize),
@@ -243,7 +243,8 @@ fn dense(
     Ok(Features::Dense(DenseRows::new(&buffer)?))
 }
 
-/// Collects the corrections of all values, and the values that encoders do not know.
+/// Collects the corrections of the values in `rows`, and the values that did not occur in training
+/// rows.
 fn inspect(
     sources: &[(u32, &Encoder, Source<'_>)],
     rows: Range<usize>,
@@ -275,13 +276,13 @@ fn inspect(
     }
 }
 
-/// Returns the number of a row, or `None` if it is missing.
+/// Returns the number in the row `row`, or `None` if it is missing.
 fn known(numbers: &[Number], row: usize) -> Option<Number> {
     numbers.get(row).copied().filter(|number| !number.rounded.is_nan())
 }
 
 impl Source<'_> {
-    /// Calls `each` with the index and value of each non-zero feature of a row.
+    /// Calls `each` with the column and value of each feature of the row `row` that is not zero.
     fn each(&self, row: usize, (first, encoder, _): &(u32, &Encoder, Self), mut each: impl FnMut(u32, f32)) {
         let missing = match self {
             Self::Numbers(numbers) => {
@@ -318,22 +319,22 @@ impl Unseen {
     }
 }
 
-/// Table from which features were encoded, with the encoders.
+/// Table from which features were encoded, together with its encoders.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Encoded {
-    /// Table as it was read.
+    /// The table as it was read.
     pub table: Arc<Table>,
-    /// Encoders of the columns that are features.
+    /// Encoders of the columns that are used as features.
     pub encoders: Arc<[Encoder]>,
-    /// True if the encoders come from a trained model. They are not fitted again.
+    /// True if the encoders come from a trained model. They are then never fitted again.
     pub given: bool,
-    /// Values that the encoders do not know.
+    /// Values of the table that did not occur in the training rows.
     pub unseen: Vec<Unseen>,
 }
 
 impl Encoded {
-    /// Encodes a table with the encoders of a trained model. If `known` is empty, fits encoders to
-    /// the rows `rows`.
+    /// Encodes a table with the encoders `known` of a trained model. If `known` is empty, encoders
+    /// are fitted to the training rows `rows`.
     ///
     /// # Errors
     /// Returns the errors of [`encode`].
@@ -344,7 +345,7 @@ impl Encoded {
         }
     }
 
-    /// Encodes a table with encoders that are fitted to the rows `rows`.
+    /// Encodes a table with encoders that are fitted to the training rows `rows`.
     ///
     /// # Errors
     /// Returns the errors of [`encode`].
@@ -358,8 +359,8 @@ impl Encoded {
         Ok((Self { table, encoders, given, unseen }, features, names))
     }
 
-    /// Encodes the table again for other training rows. Returns `None` if the encoders do not
-    /// change.
+    /// Encodes the table again with encoders that are fitted to other training rows. Returns `None`
+    /// if the encoders do not change.
     ///
     /// # Errors
     /// Returns the errors of [`encode`].
@@ -370,8 +371,8 @@ impl Encoded {
         Self::fitted(self.table.clone(), rows).map(Some)
     }
 
-    /// Adds unknown values to the reading report: as a warning for data of a prediction, and as a
-    /// note for rows outside the training rows.
+    /// Adds values that did not occur in training rows to the reading report. They are warnings for
+    /// data of a prediction, and notes otherwise.
     pub fn report(&self) {
         for Unseen { column, rows, values, missing } in &self.unseen {
             let file = &self.table.file;

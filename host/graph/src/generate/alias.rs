@@ -1,25 +1,25 @@
-//! Alias tables: draws from a discrete distribution in constant time (Walker 1977, built as by Vose
-//! 1991).
+//! Alias tables, which draw from a discrete distribution in constant time (Walker 1977, built as by
+//! Vose 1991).
 //!
 //! A distribution with n outcomes becomes n cells of equal probability, each with at most two
-//! outcomes. A draw takes one random word: its high bits choose the cell, and 32 further bits
+//! outcomes. A draw takes one random word. Its high bits choose the cell, and 32 further bits
 //! choose the outcome.
 
-/// Maximum number of bits of an outcome. A table of 2^12 cells takes 32 KiB, which fits a core's
-/// first-level cache.
+/// Maximum number of bits of an outcome. A table of 2^12 cells takes 32 KiB, which fits into a
+/// core's first-level cache.
 pub(crate) const MAX_BITS: u32 = 12;
 
-/// Cell of an alias table. The outcome is the cell's own index if the random bits are below the
-/// threshold, else the other index.
+/// Cell of an alias table, with one or two outcomes. A draw gives the cell's own index if the
+/// random bits are below the threshold, and the other index otherwise.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
-    /// Probability of the cell's own index, times 2^32. A cell with only one outcome has itself as
-    /// the other one.
+    /// Probability of the cell's own index, times 2^32. A cell with a single outcome has its own
+    /// index as the other one.
     threshold: u32,
     other: u32,
 }
 
-/// Alias table of a distribution over `0..2^bits`.
+/// Alias table of a distribution over the outcomes `0..2^bits`.
 #[derive(Debug, Clone)]
 pub(crate) struct Alias {
     cells: Vec<Cell>,
@@ -27,9 +27,9 @@ pub(crate) struct Alias {
 }
 
 impl Alias {
-    /// Creates the table for these weights, which are finite and not negative; at least one is
-    /// above 0. The weights are padded with zeros to a power of two. Weights beyond 2^[`MAX_BITS`]
-    /// are never drawn.
+    /// Creates the table for the given weights of the outcomes. They must be finite and not
+    /// negative, and at least one must be above 0. They are padded with zeros to a power of two.
+    /// Weights beyond 2^[`MAX_BITS`] are never drawn.
     pub(crate) fn new(weights: &[f64]) -> Self {
         let weights = &weights[..weights.len().min(1 << MAX_BITS)];
         let count = weights.len().next_power_of_two();
@@ -61,7 +61,7 @@ impl Alias {
         Self { cells, bits: count.trailing_zeros() }
     }
 
-    /// Draws an outcome from the high bits of `word`. At least the lowest 20 bits remain unused.
+    /// Draws an outcome from the high bits of `word`. At least the lowest 20 bits are not used.
     #[inline(always)]
     pub(crate) fn draw(&self, word: u64) -> u32 {
         // With 0 bits, a shift by 64 would overflow. The only cell is cell 0 in that case.

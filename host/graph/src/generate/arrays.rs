@@ -1,5 +1,6 @@
-//! Generated graphs as plain `.npy` arrays, a layout that other tools read as well: `indptr`,
-//! `indices`, `feat`, `label`, `train`, `val`, `test`, and `meta.json` with the specification.
+//! Generated graphs as plain `.npy` arrays, a format that other tools can read as well. The arrays
+//! are `indptr`, `indices`, `feat`, `label`, `train`, `val` and `test`. The file `meta.json`
+//! contains the specification.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,27 +16,27 @@ use crate::split::{NO_LABEL, Split};
 
 /// Number of bytes that are converted and written at a time.
 const PIECE_BYTES: usize = 4 << 20;
-/// Limit of vertices, because the arrays' indices are signed 32-bit numbers.
+/// Maximum number of vertices. The indices in the arrays are signed 32-bit numbers.
 const MAX_VERTICES: u64 = 1 << 31;
 
-/// Generated graph that has been built, with its labels and split.
+/// Generated graph with its labels and split, ready to be written as arrays.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrays<'a> {
     /// Name of the data set in `meta.json`.
     pub name: &'a str,
     /// Generator of the graph, which supplies the features.
     pub made: &'a Generated,
-    /// Edges of the graph. The in-neighbours are written.
+    /// Edges of the graph, of which the lists of in-neighbours are written.
     pub graph: &'a Graph,
     /// Labels of all vertices.
     pub labels: &'a Labels,
-    /// Vertex ids for training, validation and test.
+    /// Ids of the vertices for training, validation and test.
     pub split: &'a Split,
 }
 
-/// Writes the arrays into an existing folder, piece by piece with `threads` threads. Calls `wrote`
-/// with the number of bytes of each piece; an error of `wrote` stops the writing. A single column
-/// of flags is read back as two classes.
+/// Writes the arrays into an existing folder, piece by piece with `threads` threads. `wrote` is
+/// called with the number of bytes of each piece, and an error of `wrote` stops the writing. A
+/// single column of flags is read back as two classes.
 ///
 /// # Errors
 /// Returns [`Error::Write`] if a file cannot be written, [`Error::Limit`] for more than 2^31
@@ -112,7 +113,7 @@ fn meta(arrays: &Arrays<'_>) -> serde_json::Value {
     })
 }
 
-/// `.npy` file that is being written.
+/// An `.npy` file that is being written, with a buffer for its bytes.
 struct Npy {
     file: File,
     path: PathBuf,
@@ -120,8 +121,8 @@ struct Npy {
 }
 
 impl Npy {
-    /// Creates a file with an `.npy` header (version 1), which is padded to a multiple of 64 bytes
-    /// as NumPy does.
+    /// Creates a file with an `.npy` header (version 1). The header is padded to a multiple of 64
+    /// bytes, as NumPy does.
     fn create(path: PathBuf, element: &str, shape: &[u64]) -> Result<Self> {
         let extents = match shape {
             [one] => format!("({one},)"),
@@ -141,7 +142,7 @@ impl Npy {
         }
     }
 
-    /// Writes values that fit in a few pieces.
+    /// Writes one piece of an array's values.
     fn piece<T, const BYTES: usize>(
         &mut self,
         values: &[T],
@@ -158,7 +159,7 @@ impl Npy {
         wrote(self.bytes.len() as u64)
     }
 
-    /// Writes all values of an array, and completes the file.
+    /// Writes all values of an array, piece by piece, and completes the file.
     fn all<T, const BYTES: usize>(
         mut self,
         values: &[T],

@@ -19,7 +19,7 @@ use super::{Generated, Law, Shape, real};
 use crate::error::Result;
 use crate::random::SplitMix64;
 
-/// Maximum number of levels of weight.
+/// Maximum number of levels into which vertex weights are grouped.
 const LEVELS: u32 = 1024;
 /// Number of low bits of a random word that an alias table leaves unused.
 const SPARE_BITS: u32 = 20;
@@ -27,11 +27,11 @@ const SPARE_BITS: u32 = 20;
 /// Specification of a degree-corrected block model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BlockModel {
-    /// Size and planted task.
+    /// Size of the graph and its planted task.
     pub shape: Shape,
-    /// Exponent of the degrees' density, above 1 and at most 100. Default: 2.2.
+    /// Exponent of the degree distribution's density, above 1 and at most 100. The default is 2.2.
     pub exponent: f64,
-    /// Ratio of the highest weight to the lowest, at least 1. Default: 60.
+    /// Ratio of the highest to the lowest vertex weight, at least 1. The default is 60.
     pub cap: f64,
 }
 
@@ -42,7 +42,7 @@ impl Default for BlockModel {
 }
 
 impl BlockModel {
-    /// Returns the generated graph.
+    /// Generates the graph, whose pairs are drawn only when they are read.
     ///
     /// # Errors
     /// Returns [`crate::error::Error::EmptyGraph`], [`crate::error::Error::Limit`] or
@@ -56,7 +56,8 @@ impl BlockModel {
     }
 }
 
-/// Level: consecutive blocks of ranks with (nearly) the same weight.
+/// Level of vertex weights, which consists of consecutive blocks of ranks with nearly the same
+/// weight.
 #[derive(Debug, Clone, Copy)]
 struct Level {
     first: u32,
@@ -64,7 +65,8 @@ struct Level {
     weight: f64,
 }
 
-/// Groups the weights of `blocks` quantiles into at most [`LEVELS`] levels, heaviest first.
+/// Groups the weights of `blocks` quantiles into at most [`LEVELS`] levels. The heaviest level
+/// comes first.
 fn levels(blocks: u32, exponent: f64, cap: f64) -> Vec<Level> {
     let weight = |at: f64| ((at / f64::from(blocks)).powf(-1.0 / (exponent - 1.0))).min(cap);
     let level = |first: u32, end: u32| Level {
@@ -91,18 +93,18 @@ fn levels(blocks: u32, exponent: f64, cap: f64) -> Vec<Level> {
     levels
 }
 
-/// Distribution of the two ends of a pair.
+/// Probability distribution of the two vertices of a drawn pair, in a block model.
 #[derive(Debug, Clone)]
 pub(super) struct BlockLaw {
     pub(super) exponent: f64,
     pub(super) cap: f64,
-    /// Alias table that draws a level with the total weight of its blocks.
+    /// Alias table that draws a level according to the total weight of its blocks.
     alias: Alias,
-    /// First block and number of blocks of each level, padded to the number of the table's
-    /// outcomes.
+    /// First block and number of blocks of each level. The list is padded to the number of outcomes
+    /// of the alias table.
     ranges: Vec<(u32, u32)>,
     levels: Vec<Level>,
-    /// Total weight of all blocks.
+    /// Total weight of the blocks of all levels.
     total: f64,
 }
 
@@ -122,7 +124,8 @@ impl BlockLaw {
         first + below((within >> 32) as u32, blocks)
     }
 
-    /// Appends `count` pairs from a random stream. Each pair takes four words.
+    /// Draws `count` pairs from a random stream, and appends them to `edges`. Each pair takes four
+    /// random words.
     pub(super) fn draw(
         &self,
         layout: &Layout,
@@ -144,7 +147,8 @@ impl BlockLaw {
         }));
     }
 
-    /// Returns the probability that a draw gives these two ranks, in either order.
+    /// Returns the probability that a draw gives the vertices with the ranks `one` and `two`, in
+    /// either order.
     pub(super) fn chance(&self, layout: &Layout, p_in: f64, one: u32, two: u32) -> f64 {
         let classes = f64::from(layout.width());
         let same = layout.class(one) == layout.class(two);
@@ -152,7 +156,7 @@ impl BlockLaw {
         2.0 * self.share(layout, one) * self.share(layout, two) / classes * ((1.0 - p_in) / classes + within)
     }
 
-    /// Returns the probability of a rank among the ranks of its class.
+    /// Returns the probability of the rank `rank` among all ranks of its class.
     fn share(&self, layout: &Layout, rank: u32) -> f64 {
         let weight = |block: u32| {
             let next = self.levels.partition_point(|level| level.first <= block);

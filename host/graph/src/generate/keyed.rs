@@ -1,12 +1,12 @@
-//! Random streams addressed by (seed, purpose, position), so that any part of a generated data set
-//! can be generated separately.
+//! Random streams that are addressed by seed, purpose and position. So any part of a generated data
+//! set can be generated separately.
 
 use crate::random::SplitMix64;
 
-/// Purpose of a random stream. Streams of different purposes are independent.
+/// Purpose for which a random stream is used. Streams of different purposes are independent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Ends of the pairs of a block.
+    /// Vertices of the pairs in a block.
     Pairs = 1,
     /// Bijection from ranks to vertex ids.
     Scramble = 2,
@@ -14,11 +14,11 @@ pub(crate) enum Purpose {
     Turn = 3,
     /// Mean features of a class.
     Mean = 4,
-    /// Noise of a vertex's features.
+    /// Noise in the features of a vertex.
     Noise = 5,
     /// Choice of the labels that are drawn again, and their new values.
     Flip = 6,
-    /// Drawing of the split.
+    /// Split into training, validation and test sets.
     Split = 7,
     /// Sample of vertices or graphs on which the accuracy without the graph is measured.
     Sample = 8,
@@ -26,7 +26,7 @@ pub(crate) enum Purpose {
     Repeats = 9,
     /// Flags or numbers of the classes.
     Target = 10,
-    /// Noise of a vertex's flags or numbers.
+    /// Noise in the flags or numbers of a vertex.
     TargetNoise = 11,
     /// Number of vertices of one of many graphs.
     Size = 12,
@@ -40,7 +40,8 @@ pub(crate) enum Purpose {
     Lines = 16,
 }
 
-/// Returns the random stream of `seed` for a purpose and a position.
+/// Returns the random stream for a seed, a purpose and a position. The position is for instance the
+/// index of a vertex.
 #[inline]
 pub(crate) fn stream(seed: u64, purpose: Purpose, position: u64) -> SplitMix64 {
     let own = SplitMix64::new(seed ^ (purpose as u64) << 56).next_u64();
@@ -53,7 +54,7 @@ pub(crate) fn below(bits: u32, bound: u32) -> u32 {
     ((u64::from(bits) * u64::from(bound)) >> 32) as u32
 }
 
-/// Maps a random word to a number in [0, 1) with 53 random bits.
+/// Maps a random word to a uniformly distributed number in [0, 1). 53 of its bits are used.
 #[inline(always)]
 pub(crate) fn unit(word: u64) -> f64 {
     (word >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
@@ -61,8 +62,8 @@ pub(crate) fn unit(word: u64) -> f64 {
 
 /// Fills a row with numbers whose distribution is very nearly standard normal. Each is the number
 /// of ones among 64 random bits (binomial, variance 16) plus the difference of two uniform numbers
-/// in [0, 1) (variance 1/6), scaled to variance 1. The fourth moment is 2.97 instead of 3. No
-/// logarithm is used, so that every machine computes the same bits.
+/// in [0, 1) (variance 1/6). The result is scaled to variance 1, and its fourth moment is 2.97
+/// instead of 3. No logarithm is used, so that every machine computes the same bits.
 pub(crate) fn fill_normal(mut random: SplitMix64, row: &mut [f32]) {
     const SCALE: f64 = 0.248_718_441_5; // 1 / sqrt(16 + 1/6)
     const FINE: f32 = (SCALE / 65_536.0) as f32;

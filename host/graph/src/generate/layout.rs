@@ -1,11 +1,11 @@
-//! Arrangement of the vertices of a generated graph: ranks in blocks with one vertex of each class,
-//! and vertex ids.
+//! Arrangement of the vertices of a generated graph, which maps between ranks, classes and vertex
+//! ids.
 //!
 //! A model draws ranks, because its distribution of degrees is a function of the rank. Each block
 //! of C successive ranks has one vertex of each of the C classes. A hash of the block rotates their
 //! order, so that a class does not depend on the low bits of a rank. The rank of the vertex of
-//! class c in block b is then a sum, and so is the class of a rank; no table is needed. Ids are
-//! ranks, scattered if requested.
+//! class c in block b is then a sum, and so is the class of a rank. No table is needed. Ids are
+//! ranks, which are scattered if requested.
 
 use super::keyed::{Purpose, below, stream};
 use super::scramble::Scramble;
@@ -15,14 +15,15 @@ use crate::random::SplitMix64;
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     vertices: u32,
-    /// Number of ranks per block: the number of classes, or of all vertices if there are fewer.
+    /// Number of ranks per block. It is the number of classes, or of vertices if there are fewer.
     width: u32,
     turn: u64,
     scramble: Option<Scramble>,
 }
 
 impl Layout {
-    /// Creates the arrangement. `vertices` and `classes` are at least 1.
+    /// Creates the arrangement. `vertices` and `classes` must be at least 1. If `scramble` is true,
+    /// vertex ids are scattered.
     pub(crate) fn new(vertices: u32, classes: u32, scramble: bool, seed: u64) -> Self {
         Self {
             vertices,
@@ -42,19 +43,19 @@ impl Layout {
         self.width
     }
 
-    /// Returns the number of blocks. The last block may lack some classes.
+    /// Returns the number of blocks of ranks. The last block may lack some classes.
     pub(crate) fn blocks(&self) -> u32 {
         self.vertices.div_ceil(self.width)
     }
 
-    /// Returns the number of positions by which the classes of a block are rotated.
+    /// Returns the number of positions by which the order of classes in a block is rotated.
     #[inline(always)]
     fn turned(&self, block: u32) -> u32 {
         below((SplitMix64::new(self.turn ^ u64::from(block)).next_u64() >> 32) as u32, self.width)
     }
 
-    /// Returns the rank of the vertex of a class in a block. If the last block lacks the class,
-    /// returns the rank in the block before it.
+    /// Returns the rank of the vertex of class `class` in the block `block`. If the last block
+    /// lacks the class, returns the rank in the previous block.
     #[inline(always)]
     pub(crate) fn rank_of(&self, block: u32, class: u32) -> u32 {
         let within = |block: u32| {
@@ -66,20 +67,20 @@ impl Layout {
         if rank < u64::from(self.vertices) { rank as u32 } else { within(block.saturating_sub(1)) as u32 }
     }
 
-    /// Returns whether [`Layout::rank_of`] also returns this rank for the last block, because that
+    /// Returns true if [`Layout::rank_of`] also returns this rank for the last block, because that
     /// block lacks the class.
     pub(crate) fn stands_in(&self, rank: u32) -> bool {
         let last = self.blocks() - 1;
         self.block(rank) + 1 == last && self.rank_of(last, self.class(rank)) == rank
     }
 
-    /// Returns the block of a rank.
+    /// Returns the block that contains the rank `rank`.
     #[inline(always)]
     pub(crate) fn block(&self, rank: u32) -> u32 {
         rank / self.width
     }
 
-    /// Returns the class of a rank.
+    /// Returns the class of the vertex with the rank `rank`.
     #[inline(always)]
     pub(crate) fn class(&self, rank: u32) -> u32 {
         let block = self.block(rank);
@@ -88,13 +89,13 @@ impl Layout {
         if place >= turned { place - turned } else { place + (self.width - turned) }
     }
 
-    /// Returns the vertex id of a rank.
+    /// Returns the id of the vertex with the rank `rank`.
     #[inline(always)]
     pub(crate) fn id(&self, rank: u32) -> u32 {
         self.scramble.as_ref().map_or(rank, |scramble| scramble.id(rank))
     }
 
-    /// Returns the rank of a vertex id.
+    /// Returns the rank of the vertex with the id `id`.
     #[inline]
     pub(crate) fn rank(&self, id: u32) -> u32 {
         self.scramble.as_ref().map_or(id, |scramble| scramble.rank(id))

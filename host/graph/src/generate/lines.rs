@@ -20,20 +20,20 @@ use crate::features::Features;
 use crate::labels::Labels;
 use crate::split::Split;
 
-/// Maximum number of images. Their rows take 4.2 GB.
+/// Maximum number of images of a data set. Their rows take 4.2 GB.
 const MAX_IMAGES: u64 = 100_000;
-/// Number of values per row: the crop, and x and y of both ends.
+/// Number of values per row, which are the pixels of the crop and x and y of both ends.
 const COLUMNS: usize = ACROSS * ALONG + 4;
 
 /// Specification of a data set of images with lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lines {
-    /// Number of images, with 40 rows each. 60 % of the images are for training, 20 % for
+    /// Number of images, each with 40 rows. 60 % of the images are for training, 20 % for
     /// validation and 20 % for test.
     pub images: u64,
-    /// Standard deviation of the pixel noise. Lines have contrasts of 0.5 to 1.
+    /// Standard deviation of the pixel noise. The contrasts of lines are 0.5 to 1.
     pub noise: f64,
-    /// True if proposals that are close together are joined by edges.
+    /// True if edges join proposed lines that are close together.
     pub edges: bool,
     /// Random seed of all images.
     pub seed: u64,
@@ -52,15 +52,15 @@ impl Lines {
         real("noise", self.noise, 0.0, 100.0)
     }
 
-    /// Returns the image with index `image`, with its proposals.
+    /// Draws the image with the index `image` and its proposed lines.
     #[must_use]
     pub fn scene(&self, image: u64) -> Scene {
         let noise = stream(self.seed, Purpose::Noise, image);
         Scene::draw(&mut stream(self.seed, Purpose::Lines, image), noise, self.noise as f32)
     }
 
-    /// Generates the data set. A row has [`ACROSS`] x [`ALONG`] pixels and 4 coordinates in -1 to
-    /// 1. Class 1 is a side of an outline.
+    /// Generates the data set. Each row has [`ACROSS`] x [`ALONG`] pixels and 4 coordinates between
+    /// -1 and 1. Class 1 means that the line is a side of an outline.
     ///
     /// # Errors
     /// Returns [`crate::error::Error::Parameter`] if a parameter is outside its limits.

@@ -45,19 +45,19 @@ use crate::labels::Labels;
 use crate::random::SplitMix64;
 use crate::split::{NO_LABEL, Split};
 
-/// Average number of links per vertex.
+/// Average number of links per vertex in each graph.
 const LINKS: u32 = 2;
-/// Number of vertices of a clique of class 3.
+/// Number of vertices in a clique of a graph of class 3.
 const CLIQUE: u32 = 5;
 /// Minimum number of vertices of a graph.
 const MIN_VERTICES: u32 = 8;
-/// Maximum number of vertices of a graph, whose links must fit in one chunk.
+/// Maximum number of vertices of a graph. All links of a graph must fit into one chunk.
 const MAX_VERTICES: u32 = 1 << 20;
 /// Maximum total number of vertices of all graphs.
 const MAX_ALL_VERTICES: u64 = 1 << 28;
-/// Number of vertices per chunk, unless a single graph has more.
+/// Number of vertices per chunk. A chunk has more only if a single graph has more.
 const CHUNK_VERTICES: u32 = 1 << 17;
-/// Maximum number of classes, one for each structure.
+/// Maximum number of classes. Each class has its own structure of links.
 const MAX_CLASSES: u32 = 4;
 /// Maximum number of graphs on which [`GeneratedMany::own_accuracy`] is measured.
 const SAMPLE: u64 = 8192;
@@ -65,22 +65,25 @@ const SAMPLE: u64 = 8192;
 /// Specification of a data set of many small graphs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ManyGraphs {
-    /// Number of graphs, 1 to 2^25. `graphs` times the largest number of vertices is at most 2^28.
+    /// Number of graphs, from 1 to 2^25. `graphs` times the largest number of vertices must be at
+    /// most 2^28.
     pub graphs: u64,
-    /// Smallest and largest number of vertices of a graph, 8 to 2^20. Sizes in between are equally
-    /// likely.
+    /// Smallest and largest number of vertices of a graph, from 8 to 2^20. All sizes in between
+    /// have the same probability.
     pub vertices: [u64; 2],
-    /// Number of classes, 2 to 4. All classes have the same number of graphs.
+    /// Number of classes, from 2 to 4. All classes have the same number of graphs.
     pub classes: u32,
-    /// Smallest and largest fraction of a graph's links that are replaced by random ones, 0 to 1.
+    /// Smallest and largest fraction of a graph's links that are replaced by random links, from 0
+    /// to 1.
     pub rewire: [f64; 2],
-    /// Number of kinds of vertices, 0 to [`MAX_FEATURES`], which is the number of feature columns.
+    /// Number of kinds of vertices, from 0 to [`MAX_FEATURES`]. Each kind is a feature column.
     pub features: u32,
-    /// Probability, 0 to 1, that a vertex gets its class's own kind. Otherwise its kind is uniform.
+    /// Probability, from 0 to 1, that a vertex has the kind of its graph's class. Otherwise its
+    /// kind is drawn uniformly.
     pub p_own: f64,
-    /// Fraction of labels that are drawn again from all classes, 0 to 1.
+    /// Fraction of the labels that are drawn again from all classes, from 0 to 1.
     pub flip: f64,
-    /// Random seed of all streams.
+    /// Seed of all random streams.
     pub seed: u64,
 }
 
@@ -100,7 +103,7 @@ impl Default for ManyGraphs {
 }
 
 impl ManyGraphs {
-    /// Returns the generated graphs.
+    /// Determines the sizes and classes of the graphs. Links are drawn only when they are read.
     ///
     /// # Errors
     /// Returns [`crate::error::Error::Parameter`] with the parameter that is outside its limits.
@@ -134,20 +137,20 @@ impl ManyGraphs {
     }
 }
 
-/// Many generated graphs: links in chunks, with the classes and labels of graphs and the kinds of
-/// vertices.
+/// Generated data set of many graphs. It has their links in chunks, the classes and labels of the
+/// graphs, and the kinds of the vertices.
 #[derive(Debug, Clone)]
 pub struct GeneratedMany {
     shape: ManyGraphs,
     layout: Layout,
-    /// First vertex of each graph, then the number of vertices, `[graphs + 1]`.
+    /// First vertex of each graph, followed by the total number of vertices.
     firsts: Vec<u32>,
-    /// First graph of each chunk, then the number of graphs, `[chunks + 1]`.
+    /// First graph of each chunk, followed by the number of graphs.
     chunks: Vec<u32>,
 }
 
 impl GeneratedMany {
-    /// Returns the specification.
+    /// Returns the specification of the data set.
     pub fn shape(&self) -> &ManyGraphs {
         &self.shape
     }
@@ -157,19 +160,21 @@ impl GeneratedMany {
         self.layout.vertices()
     }
 
-    /// Returns the vertices of a graph, or an empty range if the graph does not exist.
+    /// Returns the vertices of the graph with the index `graph`, or an empty range if there is
+    /// none.
     pub fn members(&self, graph: u32) -> Range<u32> {
         let at = graph as usize;
         self.firsts.get(at..at + 2).map_or(0..0, |bounds| bounds[0]..bounds[1])
     }
 
-    /// Returns the class whose structure a graph has, or 0 if the graph does not exist.
+    /// Returns the class that determines the structure of a graph, or 0 if the graph does not
+    /// exist.
     pub fn class(&self, graph: u32) -> u32 {
         if graph < self.graphs() { self.layout.class(self.layout.rank(graph)) } else { 0 }
     }
 
-    /// Returns the label of a graph, which is its class, or a random class for a fraction `flip` of
-    /// the graphs.
+    /// Returns the label of a graph. It is the class of the graph, or a random class for a fraction
+    /// `flip` of the graphs.
     pub fn label(&self, graph: u32) -> u32 {
         let mut random = stream(self.shape.seed, Purpose::Flip, graph.into());
         if unit(random.next_u64()) < self.shape.flip {
@@ -178,16 +183,16 @@ impl GeneratedMany {
         self.class(graph)
     }
 
-    /// Returns the labels of all vertices. The first vertex of a graph has the graph's label, the
-    /// others have [`NO_LABEL`].
+    /// Returns the labels of all vertices. The first vertex of each graph has the graph's label,
+    /// and all others have [`NO_LABEL`].
     pub fn labels(&self) -> Labels {
         let mut of = vec![NO_LABEL; self.vertices() as usize];
         (0..self.graphs()).for_each(|graph| of[self.members(graph).start as usize] = self.label(graph));
         Labels::classes(of, self.shape.classes)
     }
 
-    /// Draws the split of graphs that the seed determines. `labels` are those of
-    /// [`GeneratedMany::labels`].
+    /// Draws the split of the graphs, which the seed determines. `labels` are the labels that
+    /// [`GeneratedMany::labels`] returns.
     pub fn split(&self, labels: &Labels, division: Division) -> Split {
         let seed = stream(self.shape.seed, Purpose::Split, 0).next_u64();
         match (division, labels.as_classes()) {
@@ -199,7 +204,8 @@ impl GeneratedMany {
         }
     }
 
-    /// Returns the kind of each vertex of a graph. There is at least one kind.
+    /// Returns the kind of each vertex of a graph, as the index of a feature column. It is 0 if
+    /// vertices have no kinds.
     fn kinds(&self, graph: u32) -> impl Iterator<Item = u32> + '_ {
         let mut random = stream(self.shape.seed, Purpose::Kinds, graph.into());
         let kinds = self.shape.features.max(1);
@@ -210,7 +216,7 @@ impl GeneratedMany {
         })
     }
 
-    /// Returns the features of all vertices.
+    /// Returns the features of all vertices, which are their kinds in one-hot form.
     fn features(&self) -> Result<Features> {
         if self.shape.features == 0 {
             return Features::constant(self.vertices());
@@ -222,15 +228,15 @@ impl GeneratedMany {
         Features::from_sparse(rows.finish())
     }
 
-    /// Returns the graph of each vertex. The ids of the graphs are dense, from 0.
+    /// Returns the assignment of the vertices to their graphs. The graphs have dense ids from 0.
     fn membership(&self) -> Result<Graphs> {
         let standing = |graph| self.members(graph).map(move |_| self.members(graph).start);
         let standing = (0..self.graphs()).flat_map(standing).collect();
         Graphs::from_standing(standing, VertexIds::Dense, "generated graphs")
     }
 
-    /// Generates the data set with `threads` threads, split into 60 % training, 20 % validation and
-    /// 20 % test. The result does not depend on the number of threads.
+    /// Generates the data set with `threads` threads. It is split into 60 % training, 20 %
+    /// validation and 20 % test graphs. The result does not depend on the number of threads.
     ///
     /// # Errors
     /// Returns [`crate::error::Error::Memory`] if the features do not fit in memory.
@@ -239,8 +245,8 @@ impl GeneratedMany {
         self.dataset_with(name, graph, Division::Fractions([0.6, 0.2]))
     }
 
-    /// Creates the data set for a graph that was built from these links. Takes about 120 bytes per
-    /// vertex.
+    /// Creates the data set for `graph`, which must have been built from the links of this value.
+    /// It takes about 120 bytes per vertex.
     ///
     /// # Errors
     /// Returns [`crate::error::Error::Memory`] if the features do not fit in memory, and the errors
@@ -253,13 +259,14 @@ impl GeneratedMany {
         Dataset { graphs, ids, ..Dataset::new(name, graph, features, labels, split) }.checked()
     }
 
-    /// Returns the accuracy of a perfect prediction of the classes: 1 - flip (1 - 1 / classes).
+    /// Returns the accuracy of a perfect prediction of the classes, which is 1 - flip (1 - 1 /
+    /// classes).
     pub fn ceiling(&self) -> f64 {
         1.0 - self.shape.flip * (1.0 - 1.0 / f64::from(self.shape.classes))
     }
 
     /// Returns the best accuracy that is possible without the links, measured on up to 8,192
-    /// graphs. The guess is the class whose kind most of a graph's vertices have.
+    /// graphs. The prediction is the class whose kind most vertices of a graph have.
     pub fn own_accuracy(&self) -> f64 {
         let mut random = stream(self.shape.seed, Purpose::Sample, 0);
         let all = u64::from(self.graphs());
@@ -271,8 +278,8 @@ impl GeneratedMany {
         right.count() as f64 / sample as f64
     }
 
-    /// Returns the class that is most likely given the kinds of a graph's vertices, the first of
-    /// several.
+    /// Returns the class with the highest probability, given the kinds of a graph's vertices. If
+    /// several classes have it, returns the first.
     fn likeliest(&self, graph: u32) -> u32 {
         let (classes, kinds) = (self.shape.classes, self.shape.features.max(1));
         let mut counts = [0u32; MAX_CLASSES as usize];
@@ -284,7 +291,7 @@ impl GeneratedMany {
         (0..classes).rev().max_by_key(|&class| counts[class as usize]).unwrap_or(0)
     }
 
-    /// Appends the links of a graph.
+    /// Generates the links of a graph and appends them to `into`.
     fn links(&self, graph: u32, into: &mut Vec<(u32, u32)>) {
         let Range { start, end } = self.members(graph);
         let size = end - start;
@@ -337,8 +344,9 @@ fn ordered(one: u32, other: u32) -> (u32, u32) {
     (one.min(other), one.max(other))
 }
 
-/// Links each new vertex to two earlier vertices, each drawn with a probability proportional to its
-/// number of links. `size` is at least 3.
+/// Returns the links of a graph that grows by preferential attachment. Each new vertex is linked to
+/// two earlier vertices, whose probability is proportional to their number of links. `size` is at
+/// least 3.
 fn preferential(size: u32, random: &mut SplitMix64) -> Vec<(u32, u32)> {
     let (mut links, mut ends) = (vec![(0, 1)], vec![0, 1]);
     for vertex in 2..size {
@@ -354,14 +362,15 @@ fn preferential(size: u32, random: &mut SplitMix64) -> Vec<(u32, u32)> {
     links
 }
 
-/// Returns a ring in which each vertex is linked to the next two. `size` is at least 5.
+/// Returns the links of a ring in which each vertex is linked to the next two vertices. `size` is
+/// at least 5.
 fn ring(size: u32) -> Vec<(u32, u32)> {
     let after = |vertex: u32| [1, 2].map(|step| ordered(vertex, (vertex + step) % size));
     (0..size).flat_map(after).collect()
 }
 
-/// Returns a ring of cliques of five, each linked to the next. The last clique may be smaller.
-/// There are at least two cliques.
+/// Returns the links of a ring of cliques with five vertices, each linked to the next. The last
+/// clique may be smaller. There are at least two cliques.
 fn cliques(size: u32) -> Vec<(u32, u32)> {
     let mut links = Vec::new();
     for first in (0..size).step_by(CLIQUE as usize) {

@@ -1,5 +1,5 @@
-//! Learning task of a generated graph: classes, labels, features and splits, each a function of
-//! seed and vertex.
+//! Learning task of a generated graph, which consists of classes, labels, features and splits. Each
+//! of them is a function of the seed and the vertex.
 //!
 //! Features of vertex v of class c are `mean[c] * scale + noise`. Mean and noise are standard
 //! normal. A single vertex is ambiguous if `scale * sqrt(columns)` is about 1. The mean over k
@@ -21,48 +21,49 @@ use crate::error::Result;
 use crate::labels::{Labels, Values};
 use crate::split::Split;
 
-/// Maximum number of multiplications that [`Planted::own_accuracy`] takes.
+/// Maximum number of multiplications in one call of [`Planted::own_accuracy`].
 const MAX_PRODUCTS: u64 = 1 << 28;
 /// Maximum number of vertices on which [`Planted::own_accuracy`] is measured.
 const MAX_SAMPLE: u64 = 8192;
 
-/// Approximate number of bytes of features that a thread generates at once.
+/// Approximate size of the features that a thread generates at a time, in bytes.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// Division of the vertices into training, validation and test sets.
+/// Sizes of the training, validation and test sets into which vertices or graphs are divided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Division {
-    /// Fractions of all vertices for training and validation. The rest is for test.
+    /// Fractions of all vertices for training and for validation. The remaining vertices are for
+    /// test.
     Fractions([f64; 2]),
-    /// Number of vertices of each class for training and validation. The rest is for test. If
-    /// labels are flags or numbers, the planted classes are used.
+    /// Numbers of vertices of each class for training and for validation. The remaining vertices
+    /// are for test. If labels are flags or numbers, the planted classes are used.
     PerClass([usize; 2]),
 }
 
-/// Prediction target of a generated graph's vertices.
+/// Kind of labels that a generated graph's vertices have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Target {
-    /// Classes, of which a fraction `flip` is drawn again.
+    /// Classes. A fraction `flip` of the labels is drawn again from all classes.
     Classes,
-    /// Flags. Each flag holds for a random half of the classes, and is inverted for a fraction
+    /// Flags. Each flag is true for a random half of the classes, and is inverted for a fraction
     /// `flip` of the vertices.
     Flags {
-        /// Number of flags of a vertex, 1 to
+        /// Number of flags per vertex, from 1 to
         /// [`MAX_LABEL_COLUMNS`](crate::labels::MAX_LABEL_COLUMNS).
         columns: u32,
     },
-    /// Numbers. Each number is a standard normal value of the vertex's class plus noise.
+    /// Numbers. Each number is a standard normal value of the vertex's class, with noise added.
     Numbers {
-        /// Number of values of a vertex, 1 to
+        /// Number of values per vertex, from 1 to
         /// [`MAX_LABEL_COLUMNS`](crate::labels::MAX_LABEL_COLUMNS).
         columns: u32,
-        /// Standard deviation of the normal noise.
+        /// Standard deviation of the normally distributed noise.
         noise: f32,
     },
 }
 
 impl Target {
-    /// Returns the number of flags or numbers of a vertex, or `None` for classes.
+    /// Returns the number of flags or numbers per vertex, or `None` for classes.
     pub fn columns(self) -> Option<u32> {
         match self {
             Self::Classes => None,
@@ -71,19 +72,19 @@ impl Target {
     }
 }
 
-/// Classes, labels and features of a generated graph's vertices.
+/// Planted task of a generated graph, with the classes, labels and features of its vertices.
 #[derive(Debug, Clone)]
 pub struct Planted {
     shape: Shape,
     pub(super) layout: Layout,
-    /// Scaled mean features of the classes, `[classes, features]`.
+    /// Mean features of each class, one row per class. They are already scaled.
     means: Vec<f32>,
-    /// Flags or numbers of each class, `[classes, columns]`. Empty if classes are the target.
+    /// Flags or numbers of each class, one row per class. Empty if labels are classes.
     targets: Vec<f32>,
 }
 
 impl Planted {
-    /// Creates the task of a specification, which is checked first.
+    /// Checks the specification `shape`, and creates its task.
     pub(super) fn new(shape: &Shape) -> Result<Self> {
         let vertices = shape.check()?;
         let width = shape.features as usize;
@@ -113,14 +114,14 @@ impl Planted {
         self.shape.features
     }
 
-    /// Returns the class that determines the features and edges of a vertex, or 0 if the vertex
-    /// does not exist.
+    /// Returns the class of a vertex, which determines its features and edges. Returns 0 if the
+    /// vertex does not exist.
     pub fn class(&self, vertex: u32) -> u32 {
         if u64::from(vertex) < self.shape.vertices { self.layout.class(self.layout.rank(vertex)) } else { 0 }
     }
 
-    /// Returns the label of a vertex if classes are the target. It is the vertex's class, or a
-    /// random class for a fraction `flip` of the vertices.
+    /// Returns the label of a vertex if labels are classes. It is the vertex's class, or a random
+    /// class for a fraction `flip` of the vertices.
     pub fn label(&self, vertex: u32) -> u32 {
         let mut random = stream(self.shape.seed, Purpose::Flip, u64::from(vertex));
         if unit(random.next_u64()) < self.shape.flip {
@@ -147,14 +148,14 @@ impl Planted {
         }
     }
 
-    /// Returns the flags or numbers of a class, without noise. Empty for a class that does not
-    /// exist, and if classes are the target.
+    /// Returns the flags or numbers of a class without noise. Returns an empty slice if the class
+    /// does not exist or if labels are classes.
     pub fn target(&self, class: u32) -> &[f32] {
         let width = self.shape.target.columns().unwrap_or(0) as usize;
         self.targets.get(class as usize * width..(class as usize + 1) * width).unwrap_or(&[])
     }
 
-    /// Writes the flags or numbers of a vertex to `row`, with noise.
+    /// Writes the flags or numbers of a vertex to `row`, including their noise.
     fn noisy_target(&self, vertex: u32, row: &mut [f32]) {
         let mut random = stream(self.shape.seed, Purpose::TargetNoise, u64::from(vertex));
         let target = self.target(self.class(vertex));
@@ -168,8 +169,8 @@ impl Planted {
         }
     }
 
-    /// Writes the features of the vertices `rows` to `out` `[rows, columns]`, row-major. Rows
-    /// beyond the last vertex and values beyond `rows` are not written.
+    /// Writes the features of the vertices in `rows` to `out`, row by row. Vertices that do not
+    /// exist and values beyond the last vertex are skipped.
     pub fn features(&self, rows: Range<u64>, out: &mut [f32]) {
         let width = self.columns() as usize;
         if width == 0 {
@@ -185,7 +186,7 @@ impl Planted {
         }
     }
 
-    /// Writes the same features as [`Planted::features`] with several threads.
+    /// Writes the same features as [`Planted::features`], with several threads.
     pub fn features_by(&self, threads: usize, rows: Range<u64>, out: &mut [f32]) {
         let width = self.columns() as usize;
         let count = rows.end.min(self.shape.vertices).saturating_sub(rows.start);
@@ -202,7 +203,7 @@ impl Planted {
         });
     }
 
-    /// Passes all features to `piece`, in pieces of whole rows from vertex 0 on, for instance to
+    /// Calls `piece` with all features, in pieces of whole rows from vertex 0 on, for instance to
     /// write a file. `threads` threads generate the pieces, with about 4 MiB of memory per thread.
     ///
     /// # Errors
@@ -224,14 +225,15 @@ impl Planted {
         Ok(())
     }
 
-    /// Returns the mean features of a class, to which noise is added. Empty for a class that does
-    /// not exist.
+    /// Returns the mean features of a class, to which noise is added for each vertex. Returns an
+    /// empty slice if the class does not exist.
     pub fn mean(&self, class: u32) -> &[f32] {
         let width = self.columns() as usize;
         self.means.get(class as usize * width..(class as usize + 1) * width).unwrap_or(&[])
     }
 
-    /// Returns the split that the seed determines. `labels` are those of [`Planted::labels`].
+    /// Draws the split of the vertices, which the seed determines. `labels` are the labels that
+    /// [`Planted::labels`] returns.
     pub fn split(&self, labels: &Labels, division: Division) -> Split {
         let seed = stream(self.shape.seed, Purpose::Split, 0).next_u64();
         match division {
@@ -247,7 +249,7 @@ impl Planted {
 
     /// Returns the best score that is possible if every class is known. For classes it is the
     /// accuracy 1 - flip (1 - 1 / classes). For flags it is the accuracy 1 - flip or flip,
-    /// whichever is higher. For numbers it is the root mean squared error, which is the noise.
+    /// whichever is higher. For numbers it is the root mean squared error, which equals the noise.
     pub fn ceiling(&self) -> f64 {
         let flip = self.shape.flip;
         match self.shape.target {
@@ -257,8 +259,8 @@ impl Planted {
         }
     }
 
-    /// Returns the class whose mean is nearest to `features`. It is the best guess if the noise has
-    /// the same variance in all directions and all classes have the same size.
+    /// Returns the class whose mean is nearest to `features`. It is the best guess if all classes
+    /// have the same size and the noise has the same variance in all directions.
     pub fn nearest_mean(&self, features: &[f32]) -> u32 {
         let width = self.columns() as usize;
         if width == 0 {
@@ -294,7 +296,7 @@ impl Planted {
     }
 }
 
-/// Returns the flags or numbers of each class, `[classes, columns]`.
+/// Returns the flags or numbers of each class, one row per class.
 fn targets(shape: &Shape) -> Vec<f32> {
     let (classes, width) = (shape.classes as usize, shape.target.columns().unwrap_or(0) as usize);
     let mut targets = vec![0.0; classes * width];

@@ -1,5 +1,5 @@
-//! Data sets of programs in a small language, labelled with the number that each program ends with.
-//! They are for networks that learn to execute programs (Bieber et al. 2020).
+//! Data sets of programs in a small language. The label of a program is the number with which it
+//! ends. They are for networks that learn to execute programs (Bieber et al. 2020).
 //!
 //! A row is a program in the form of [`language::Program::encode`]. Its class is the value of v0
 //! after the last line. Most programs of the training set have the maximum length. Sets of longer
@@ -19,29 +19,31 @@ use crate::features::Features;
 use crate::labels::Labels;
 use crate::split::Split;
 
-/// Maximum number of programs of a set.
+/// Maximum number of programs in a data set.
 const MAX_PROGRAMS: u64 = 1 << 26;
 /// Maximum number of lines of a program.
 const MAX_LINES: u64 = 1000;
 /// Maximum modulus of v0, which is the number of classes. Up to this limit, f32 represents all
 /// tokens exactly.
 const MAX_MODULUS: u64 = 1 << 16;
-/// Maximum number of steps of a program, for any length.
+/// Maximum number of steps that a network may take to execute a program of any length.
 const MAX_STEPS: u32 = 1000;
 
-/// Specification of data sets of programs.
+/// Specification of data sets of programs, which consist of a training set and sets of longer
+/// programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
-    /// Number of lines of the longest training program. 9 of 10 programs have this length, the
-    /// others have fewer lines, down to 2.
+    /// Number of lines of the longest training programs. 9 of 10 programs have this length, and the
+    /// others have at least 2 lines.
     pub lines: u32,
-    /// Number of programs of the training set: 90 % for training, 5 % for validation, 5 % for test.
+    /// Number of programs in the training set. 90 % of them are for training, 5 % for validation
+    /// and 5 % for test.
     pub programs: u64,
-    /// Lengths, in lines, of further sets, whose programs are all for test.
+    /// Numbers of lines of the programs in further sets. All programs of these sets are for test.
     pub lengths: Vec<u32>,
-    /// Number of programs of each further set.
+    /// Number of programs in each further set.
     pub each: u64,
-    /// Modulus of v0, which is the number of classes.
+    /// Modulus of the variable v0, which is the number of classes.
     pub modulus: u32,
     /// True if one statement of each program is hidden. The label is still the result of the
     /// complete program.
@@ -69,7 +71,8 @@ impl Programs {
         whole("values of a row", self.columns(), 1, MAX_FEATURES.into())
     }
 
-    /// Returns the number of nodes of a row: the lines of the longest program, and the exit.
+    /// Returns the number of nodes per row. There is one node per line of the longest program, and
+    /// one for the exit.
     #[must_use]
     pub fn nodes(&self) -> u32 {
         1 + self.lengths.iter().copied().fold(self.lines, u32::max)
@@ -79,13 +82,13 @@ impl Programs {
         u64::from(self.nodes()) * language::NODE as u64
     }
 
-    /// Returns the number of distinct tokens.
+    /// Returns the number of distinct tokens that a row may contain.
     #[must_use]
     pub fn entries(&self) -> u32 {
         Program::entries(self.modulus)
     }
 
-    /// Generates the training set.
+    /// Generates the training set, whose programs have up to [`Programs::lines`] lines.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] if a parameter is outside its limits.
@@ -101,7 +104,7 @@ impl Programs {
         self.set(name, None, count, split)
     }
 
-    /// Generates the set of programs with exactly `lines` lines.
+    /// Generates a test set, whose programs have exactly `lines` lines.
     ///
     /// # Errors
     /// Returns the errors of [`Self::train`].

@@ -7,15 +7,16 @@
 //! and any size of the graph. Its deviation is at most m / (2 sqrt(sample)), and almost zero if few
 //! pairs repeat.
 
-/// Number of sampled blocks of pairs: 65,536 pairs.
+/// Number of blocks of pairs in the sample, which has 65,536 pairs.
 pub(super) const SAMPLE_BLOCKS: u64 = 16;
 
-/// Probabilities of a sample of drawn pairs.
+/// Probabilities of a sample of drawn pairs, from which the number of repeats is estimated.
 #[derive(Debug, Clone)]
 pub(super) struct Repeats {
-    /// r(u, v) of each sampled pair. It is 0 for a self-loop, which is no edge.
+    /// Probability r(u, v) of each sampled pair. It is 0 for a self-loop, which does not become an
+    /// edge.
     chances: Vec<f64>,
-    /// Maximum number of distinct edges, in both directions.
+    /// Maximum number of distinct directed edges between the vertices.
     most: f64,
 }
 
@@ -24,8 +25,8 @@ impl Repeats {
         Self { chances, most: vertices * (vertices - 1.0) }
     }
 
-    /// Returns the expected number of distinct directed edges after `pairs` draws, and the number
-    /// that one more draw adds.
+    /// Returns the expected number of distinct directed edges after `pairs` draws, and the expected
+    /// increase of this number by one more draw.
     pub(super) fn distinct(&self, pairs: f64) -> (f64, f64) {
         let (mut distinct, mut slope) = (0.0, 0.0);
         for &chance in self.chances.iter().filter(|&&chance| chance > 0.0) {

@@ -16,19 +16,19 @@ use super::{Generated, Law, Shape, real};
 use crate::error::{Error, Result};
 use crate::random::SplitMix64;
 
-/// Number of levels that one draw covers.
+/// Number of levels of the adjacency matrix that one draw descends.
 const LEVELS: u32 = 5;
-/// Maximum number of redraws of a pair. After them, an end beyond the last vertex is halved, so
-/// that the vertex exists.
+/// Maximum number of times that a pair is drawn again. After them, the rank of an end beyond the
+/// last vertex is halved, so that the vertex exists.
 const MAX_REDRAWS: u32 = 256;
 
 /// Specification of an R-MAT graph.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rmat {
-    /// Size and planted task.
+    /// Size of the graph and its planted task.
     pub shape: Shape,
     /// Probabilities of the quadrants a (both ends in the lower half of ids), b, c and d, which add
-    /// up to 1. Default: 0.57, 0.19, 0.19, 0.05, those of Graph500.
+    /// up to 1. The defaults are those of Graph500, which are 0.57, 0.19, 0.19 and 0.05.
     pub quadrants: [f64; 4],
 }
 
@@ -39,7 +39,7 @@ impl Default for Rmat {
 }
 
 impl Rmat {
-    /// Returns the generated graph.
+    /// Generates the graph, whose pairs are drawn only when they are read.
     ///
     /// # Errors
     /// Returns the errors of [`super::BlockModel::generate`], and [`Error::Parameter`] if the
@@ -62,16 +62,16 @@ impl Rmat {
     }
 }
 
-/// Distribution of the two ends of a pair.
+/// Probability distribution of the two vertices of a drawn pair, in an R-MAT graph.
 #[derive(Debug, Clone)]
 pub(super) struct RmatLaw {
     pub(super) quadrants: [f64; 4],
-    /// Number of bits of a rank.
+    /// Number of bits of the largest rank.
     bits: u32,
-    /// Alias table whose outcomes are [`LEVELS`] bits of the row followed by [`LEVELS`] bits of the
+    /// Alias table that draws [`LEVELS`] bits of the row together with [`LEVELS`] bits of the
     /// column.
     alias: Alias,
-    /// Probability that both ends of a pair exist.
+    /// Probability that both ends of a drawn pair are existing vertices.
     exists: f64,
 }
 
@@ -119,7 +119,7 @@ impl RmatLaw {
         (source as u32, target as u32)
     }
 
-    /// Appends `count` pairs from a stream of random numbers.
+    /// Draws `count` pairs from a random stream, and appends them to `edges`.
     pub(super) fn draw(
         &self,
         layout: &Layout,
@@ -138,7 +138,8 @@ impl RmatLaw {
         }));
     }
 
-    /// Returns the probability that a draw gives these two ranks, in either order.
+    /// Returns the probability that a draw gives the vertices with the ranks `one` and `two`, in
+    /// either order.
     pub(super) fn chance(&self, layout: &Layout, p_in: f64, one: u32, two: u32) -> f64 {
         let end = u64::from(layout.vertices());
         let cell = |source, target: u32| {
@@ -159,9 +160,9 @@ impl RmatLaw {
         chance / self.exists
     }
 
-    /// Returns the probability that a pair reaches the row `source` and a column below `end`. The
-    /// column's bits equal those of `end` up to a bit that is 0 where that of `end` is 1; all
-    /// further bits are free.
+    /// Returns the probability that a pair reaches the row `source` and a column below `end`. Such
+    /// a column has the same high bits as `end`, then a 0 where `end` has a 1. Its remaining bits
+    /// are arbitrary.
     fn below(&self, source: u32, end: u64) -> f64 {
         let [a, b, c, d] = self.quadrants;
         // Probability of the remaining bits of the row, for each level.
@@ -187,7 +188,8 @@ impl RmatLaw {
 }
 
 /// Returns the probability that both ends of a pair are below `end`, which has at most `bits` bits.
-/// It is computed level by level. Each end is either equal to `end` so far or already below it.
+/// It is computed level by level. At each level, an end is either equal to the high bits of `end`
+/// or below them.
 fn exists(end: u64, bits: u32, quadrants: [f64; 4]) -> f64 {
     if end >> bits > 0 {
         return 1.0;

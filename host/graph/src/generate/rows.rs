@@ -1,15 +1,5 @@
-//! Generated tabular data: rows without a graph, with a class that can be learned from their
-//! values.
-//!
-//! * [`LinearRows`]: X of standard normal numbers. The class of row x is the index of the largest
-//!   value of x W, with W `[columns, classes]` of standard normal numbers.
-//! * [`TowerRows`]: each row has the ids of a user u and an item i, and further numbers d. Users
-//!   have vectors p and items have vectors q of [`HIDDEN`] standard normal numbers, and w has the
-//!   length of d. The class is 1 if p_u . q_i / sqrt([`HIDDEN`]) + w . d / sqrt(length) + noise is
-//!   above 0. Recommender models with two towers and embeddings learn this (Naumov et al. 2019,
-//!   "Deep learning recommendation model").
-//!
-//! Every row comes from its own random streams.
+//! Generated tabular data, which has rows without a graph. The class of a row can be learned from
+//! its values.
 
 use super::keyed::{Purpose, fill_normal, stream};
 use super::{MAX_FEATURES, real, whole};
@@ -20,19 +10,19 @@ use crate::features::Features;
 use crate::labels::Labels;
 use crate::split::Split;
 
-/// Length of the vector of a user or an item.
+/// Length of the hidden vector of a user or an item.
 const HIDDEN: usize = 8;
-/// Maximum number of rows.
+/// Maximum number of rows in a generated table.
 const MAX_ROWS: u64 = 1 << 26;
 /// Maximum number of users or items. Up to this limit, f32 represents each id exactly.
 const MAX_IDS: u64 = 1 << 24;
 
-/// Specification of rows whose class has the largest of several linear scores.
+/// Specification of rows whose class is the index of the largest of several linear scores.
 #[derive(Debug, Clone, Copy)]
 pub struct LinearRows {
-    /// Number of rows.
+    /// Number of rows of the table.
     pub rows: u64,
-    /// Number of columns.
+    /// Number of feature columns.
     pub features: u32,
     /// Number of classes.
     pub classes: u32,
@@ -40,18 +30,19 @@ pub struct LinearRows {
     pub seed: u64,
 }
 
-/// Specification of rows with a user, an item and further numbers.
+/// Specification of rows that consist of a user, an item and further numbers. Their class is
+/// binary.
 #[derive(Debug, Clone, Copy)]
 pub struct TowerRows {
-    /// Number of rows.
+    /// Number of rows of the table.
     pub rows: u64,
-    /// Number of users.
+    /// Number of distinct users.
     pub users: u64,
-    /// Number of items.
+    /// Number of distinct items.
     pub items: u64,
-    /// Number of further columns.
+    /// Number of further feature columns.
     pub numbers: u32,
-    /// Standard deviation of the part of the score that no column reveals.
+    /// Standard deviation of the noise in the score that determines the class.
     pub noise: f64,
     /// Random seed of all rows.
     pub seed: u64,
@@ -75,7 +66,7 @@ fn dataset(name: &str, columns: u32, values: &[f32], labels: Labels, seed: u64) 
 }
 
 impl LinearRows {
-    /// Generates the data set.
+    /// Generates the data set as dense rows without edges.
     ///
     /// # Errors
     /// Returns [`crate::error::Error::Parameter`] if a parameter is outside its limits.
@@ -101,7 +92,8 @@ impl LinearRows {
 }
 
 impl TowerRows {
-    /// Generates the data set, with the columns user, item and numbers.
+    /// Generates the data set as dense rows without edges. Its columns are the user, the item and
+    /// the further numbers.
     ///
     /// # Errors
     /// Returns [`crate::error::Error::Parameter`] if a parameter is outside its limits.

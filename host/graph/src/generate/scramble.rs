@@ -1,16 +1,11 @@
-//! Bijection of `0..n` that scatters adjacent numbers. It maps ranks (hubs first) to vertex ids and
-//! back.
-//!
-//! It consists of three rounds of multiplication and folding on the smallest power of two that is
-//! at least n. A value outside `0..n` is mapped again until it is inside (cycle walking, Black and
-//! Rogaway 2002), on average fewer than twice. No table is needed, so the memory does not depend on
-//! the size of the graph.
+//! Bijection of `0..n` that scatters adjacent numbers. It maps ranks, which list hubs first, to
+//! vertex ids and back.
 
 use super::keyed::{Purpose, stream};
 
 const ROUNDS: usize = 3;
 
-/// Seeded bijection of `0..n`.
+/// Bijection of the numbers `0..n`, which a seed determines.
 #[derive(Debug, Clone)]
 pub(crate) struct Scramble {
     n: u64,
@@ -22,7 +17,7 @@ pub(crate) struct Scramble {
 }
 
 impl Scramble {
-    /// Creates the bijection of `0..n` that `seed` determines. `n` is at most 2^32.
+    /// Creates the bijection of `0..n` that `seed` determines. `n` must be at most 2^32.
     pub(crate) fn new(n: u64, seed: u64) -> Self {
         let bits = n.saturating_sub(1).checked_ilog2().map_or(0, |top| top + 1);
         let mask = (1u64 << bits) - 1;
@@ -38,7 +33,7 @@ impl Scramble {
         }
     }
 
-    /// Returns the id of a rank below n.
+    /// Returns the id to which a rank below n is mapped.
     #[inline(always)]
     pub(crate) fn id(&self, rank: u32) -> u32 {
         let mut x = u64::from(rank);
@@ -56,7 +51,7 @@ impl Scramble {
         }
     }
 
-    /// Returns the rank of an id below n.
+    /// Returns the rank that is mapped to an id below n.
     #[inline]
     pub(crate) fn rank(&self, id: u32) -> u32 {
         let mut x = u64::from(id);

@@ -1,4 +1,4 @@
-//! Links that are held out of training, for validation and test.
+//! Links that are held out of the training graph, for validation and test.
 
 use eciton_tensor::random::{Key, Purpose, bits32};
 
@@ -10,61 +10,62 @@ use crate::error::{Error, Place, Result};
 use crate::random::SplitMix64;
 use eciton_input::threads::{on_threads, threads_for};
 
-/// Maximum number of pairs without a link of one split. They take 32 GiB.
+/// Maximum number of pairs without a link in the validation or the test set. They take 32 GiB.
 pub const MAX_OTHERS: u64 = 1 << 32;
 
-/// Fractions of the links that are held out of training, and the number of pairs without a link
-/// that are drawn for each held-out link.
+/// Sizes of the validation and test sets of links, and the pairs without a link to compare them
+/// with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shares {
-    /// Fraction of the links for validation, by which models are compared. At least 0, and below 1
-    /// together with `test`.
+    /// Fraction of the links for validation, by which models are compared. It is at least 0, and
+    /// below 1 together with `test`.
     pub validation: f64,
-    /// Fraction of the links for test, on which metrics are reported.
+    /// Fraction of the links for test, on which final metrics are reported.
     pub test: f64,
-    /// Random seed of the links and of the pairs without a link.
+    /// Random seed by which the links and the pairs without a link are drawn.
     pub seed: u64,
-    /// Number of pairs without a link for each held-out link.
+    /// Number of pairs without a link that are drawn for each held-out link.
     pub each: u32,
-    /// Method of drawing the pairs without a link.
+    /// Method by which the pairs without a link are drawn.
     pub draw: Draw,
 }
 
-/// Method of drawing pairs without a link, with which a held-out link is compared.
+/// Method by which pairs without a link are drawn, for comparison with a held-out link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Draw {
-    /// Draws any two vertices (Kipf and Welling 2016, "Variational graph auto-encoders").
+    /// Any two vertices (Kipf and Welling 2016, "Variational graph auto-encoders").
     Pairs,
-    /// Draws one end of the link, once per link, and any other vertex (Hu et al. 2020,
+    /// One end of the held-out link, drawn once per link, and any other vertex (Hu et al. 2020,
     /// ogbl-citation2).
     Ends,
 }
 
-/// Held-out links of one split, and pairs without a link. The pairs for link i are `others[i *
-/// each..(i + 1) * each]`.
+/// Held-out links for validation or test, with pairs without a link. The pairs for link i are
+/// `others[i * each..(i + 1) * each]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidates {
-    /// Links in ascending order. The smaller vertex of each comes first.
+    /// Held-out links in ascending order. The smaller vertex of each link comes first.
     pub links: Vec<Pair>,
-    /// Pairs without a link, in either order. With [`Draw::Ends`], the link's end comes first.
+    /// Pairs without a link, whose vertices have any order. With [`Draw::Ends`], the end of the
+    /// held-out link comes first.
     pub others: Vec<Pair>,
-    /// Number of pairs without a link per held-out link.
+    /// Number of pairs without a link for each held-out link.
     pub each: usize,
 }
 
-/// Result of [`hold_out`]: the links that were removed from the graph, with pairs for comparison.
+/// Links that [`hold_out`] has removed from a graph, with pairs without a link for comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeldOut {
     /// Links for validation, by which models are compared.
     pub validation: Candidates,
-    /// Links for test, on which metrics are reported.
+    /// Links for test, on which final metrics are reported.
     pub test: Candidates,
 }
 
-/// Removes random links from the data set's graph: all edges of each link, in both directions, and
-/// the features of these edges. The number of links is rounded down. Self-loops and all other parts
-/// of the data set do not change. Pairs without a link have no link in the original graph, which
-/// includes the held-out links. The result depends only on the data set and `shares`.
+/// Removes random links from the graph of a data set. All edges of each link are removed, in both
+/// directions, together with their features. The number of links is rounded down. Self-loops and
+/// all other parts of the data set do not change. Pairs without a link have none in the original
+/// graph, which includes the held-out links. The result depends only on the data set and `shares`.
 ///
 /// Links are chosen in one pass over the graph (Knuth, "The art of computer programming", volume 2,
 /// section 3.4.2, algorithm S). Peak memory besides the result is the original graph with its edge
@@ -115,7 +116,8 @@ pub fn hold_out(dataset: &mut Dataset, shares: &Shares) -> Result<HeldOut> {
     Ok(held)
 }
 
-/// Chooses `first` and `second` random links for two lists, each in ascending order.
+/// Draws two random sets of links, of the sizes `first` and `second`. Each set is returned in
+/// ascending order.
 fn choose(graph: &Graph, links: u64, [mut first, mut second]: [u64; 2], seed: u64) -> [Vec<Pair>; 2] {
     let mut chosen = [first, second].map(|needed| Vec::with_capacity(needed as usize));
     let mut random = SplitMix64::new(seed);
@@ -135,10 +137,10 @@ fn choose(graph: &Graph, links: u64, [mut first, mut second]: [u64; 2], seed: u6
     chosen
 }
 
-/// Inputs for drawing pairs without a link.
+/// Parameters by which pairs without a link are drawn.
 struct Others<'a> {
     graph: &'a Graph,
-    /// Number of links of the graph.
+    /// Number of links of the graph, for error messages.
     links: u64,
     shares: &'a Shares,
     place: String,
@@ -174,7 +176,7 @@ impl Others<'_> {
         Ok(Candidates { links, others, each: each as usize })
     }
 
-    /// Draws pair `n` among all vertices.
+    /// Draws the pair `n` without a link from all pairs of vertices.
     fn pair(&self, key: Key, n: u64) -> Result<Pair> {
         unlinked(self.graph, key.row(n), |v| v).ok_or_else(|| {
             let vertices = u64::from(self.graph.vertices());
@@ -183,7 +185,7 @@ impl Others<'_> {
         })
     }
 
-    /// Draws pair `n`, which contains an end of `link`.
+    /// Draws the pair `n` without a link, which contains an end of the held-out link `link`.
     fn end(&self, key: Key, n: u64, link: Pair) -> Result<Pair> {
         let first = n - n % u64::from(self.shares.each);
         let kept = if bits32(key.row(first), 0) & 1 == 0 { link.0 } else { link.1 };
@@ -209,7 +211,8 @@ impl Others<'_> {
     }
 }
 
-/// Returns the graph and its edge features without the edges `gone`, which are in ascending order.
+/// Returns the graph and its edge features without the edges `gone`. These are pairs of a vertex
+/// and its in-neighbour in ascending order.
 fn without(
     graph: &Graph,
     rows: Option<&EdgeFeatures>,
@@ -228,8 +231,8 @@ fn without(
     Ok((Graph::from_parts(incoming, outgoing)?, rows))
 }
 
-/// Returns lists without the entries `gone`, (vertex, neighbour), which are in ascending order.
-/// Calls `kept` with the old index of each remaining entry, in order.
+/// Returns the lists without the entries `gone`, which are pairs (vertex, neighbour) in ascending
+/// order. Calls `kept` with the old index of each remaining entry, in order.
 fn lists_without(lists: &Adjacency, mut gone: &[Pair], mut kept: impl FnMut(usize)) -> Adjacency {
     let mut offsets = Vec::with_capacity(lists.offsets().len());
     let mut neighbours = Vec::with_capacity(lists.neighbours().len());

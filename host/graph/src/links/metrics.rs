@@ -8,8 +8,8 @@ use crate::metrics::{area, precision, rank_key};
 use crate::pairs::inner_products;
 use eciton_input::threads::{on_threads, threads_for};
 
-/// Returns the logit of each pair: the inner product of its two rows of `z`. The result is NaN if a
-/// row does not exist.
+/// Returns the logit of each pair, which is the inner product of its two rows of `z`. The logit is
+/// NaN if a row does not exist.
 pub fn pair_scores(z: View<'_>, pairs: &[Pair]) -> Vec<f32> {
     let values = (pairs.len() as u64).saturating_mul(z.columns() as u64);
     scores_with(z, pairs, threads_for(values / 4))
@@ -27,14 +27,14 @@ fn key(score: f32) -> u64 {
     rank_key(f64::from(score))
 }
 
-/// Returns the area under the ROC curve: the probability that a link scores higher than a pair
-/// without a link, where equal scores count half. Returns `None` without links or without other
-/// pairs.
+/// Returns the area under the ROC curve. It is the probability that a link scores higher than a
+/// pair without a link, where equal scores count half. Returns `None` without links or without
+/// other pairs.
 pub fn pair_area(links: &[f32], others: &[f32]) -> Option<f64> {
     area(&mut ranked(links, others))
 }
 
-/// Returns the average precision of links among other pairs, as defined in
+/// Returns the average precision of links among other pairs, as defined by
 /// [`average_precision`](crate::metrics::average_precision). Returns `None` without links or
 /// without other pairs.
 pub fn pair_precision(links: &[f32], others: &[f32]) -> Option<f64> {
@@ -48,9 +48,9 @@ fn ranked(links: &[f32], others: &[f32]) -> Vec<(u64, bool)> {
     ranked
 }
 
-/// Returns the fraction of links that score above the `k`-th highest of the other pairs. It is 1 if
-/// there are fewer than `k` other pairs. Returns `None` without links, and for `k` = 0. This is
-/// `hits@K` of the Open Graph Benchmark's evaluators (Hu et al. 2020).
+/// Returns the fraction of links that score above the `k`-th highest of the other pairs, known as
+/// `hits@K` (Hu et al. 2020, Open Graph Benchmark). It is 1 if there are fewer than `k` other
+/// pairs. Returns `None` without links, and for `k` = 0.
 pub fn hits_at(k: usize, links: &[f32], others: &[f32]) -> Option<f64> {
     if links.is_empty() || k == 0 {
         return None;
@@ -64,8 +64,8 @@ pub fn hits_at(k: usize, links: &[f32], others: &[f32]) -> Option<f64> {
     Some(hits as f64 / links.len() as f64)
 }
 
-/// Returns the mean of 1 / rank of each link among its own other pairs, which are `others[i *
-/// each..(i + 1) * each]` for link i. Returns `None` without links, and if the number of other
+/// Returns the mean of 1 / rank of each link among its own other pairs. The pairs of link i are
+/// `others[i * each..(i + 1) * each]`. Returns `None` without links, and if the number of other
 /// pairs is not `each` per link.
 ///
 /// The rank is 1, plus half of the other pairs that score higher, plus half of those that score at

@@ -1,4 +1,4 @@
-//! Negative pairs: pairs of vertices without a link, drawn anew in every epoch.
+//! Negative pairs, which are pairs of vertices without a link. They are drawn anew in every epoch.
 
 use std::ops::Range;
 
@@ -12,25 +12,26 @@ use eciton_input::threads::{on_threads, shares, threads_for};
 /// Maximum number of attempts to draw one pair without a link.
 pub(super) const ATTEMPTS: u32 = 64;
 
-/// Maps 32 random bits to one of `vertices` vertices.
+/// Maps 32 random bits to a vertex of a graph with `vertices` vertices.
 pub(super) fn vertex(bits: u32, vertices: u32) -> u32 {
     ((u64::from(bits) * u64::from(vertices)) >> 32) as u32
 }
 
-/// Draws a pair of different vertices whose rows are not linked, with at most [`ATTEMPTS`]
-/// attempts. `row` maps a vertex to its row. Returns `None` if all attempts fail.
+/// Draws a pair of different vertices whose rows are not linked. `row` maps a vertex to its row.
+/// Returns `None` if [`ATTEMPTS`] attempts fail.
 pub(super) fn unlinked(graph: &Graph, key: (u32, u32), row: impl Fn(u32) -> u32) -> Option<Pair> {
     let mut pairs = (0..ATTEMPTS).map(|t| attempt(key, t, graph.vertices()));
     pairs.find(|&(a, b)| a != b && !linked(graph, row(a), row(b)))
 }
 
-/// Returns the two vertices that attempt `t` draws.
+/// Returns the two vertices that the attempt `t` draws. They may be equal or linked.
 fn attempt(key: (u32, u32), t: u32, vertices: u32) -> Pair {
     (vertex(bits32(key, 2 * t), vertices), vertex(bits32(key, 2 * t + 1), vertices))
 }
 
-/// Calls `take` with the rows of the pairs `range`, drawn as by [`unlinked`], in order. In nearly
-/// all cases the first attempt succeeds. First attempts of several pairs are looked up together.
+/// Draws the pairs in `range` like [`unlinked`], and calls `take` with their rows, in order. In
+/// nearly all cases the first attempt succeeds. So the first attempts of several pairs are checked
+/// together.
 fn each_unlinked(
     graph: &Graph,
     key: Key,
@@ -67,7 +68,7 @@ fn each_unlinked(
     }
 }
 
-/// Negative pairs of one epoch: pairs of vertices without a link, listed by row.
+/// Negative pairs of one epoch, which are pairs of rows without a link. They are listed by row.
 ///
 /// Both vertices of a pair are drawn uniformly. If they are equal or linked, the pair is drawn
 /// again, so that pairs are uniform among those without a link. A pair may be drawn twice. Each
@@ -84,17 +85,17 @@ fn each_unlinked(
 /// ```
 #[derive(Debug)]
 pub struct Negatives {
-    /// Start of each row's list in `others`, `[V + 1]`.
+    /// Start of each row's list in `others`, followed by the length of `others`.
     offsets: Vec<u64>,
-    /// Other row of each pair.
+    /// Other row of each pair, one list per row.
     others: Vec<u32>,
 }
 
 impl Negatives {
-    /// Draws `count` pairs with the random numbers of `key`. `rows` gives the row of each vertex;
-    /// `None` means that vertices and rows are equal. `graph` is indexed by row. A pair for which
-    /// 64 attempts fail is left out. The pairs of vertices depend only on the graph, `count` and
-    /// `key`, not on `rows` or the number of threads.
+    /// Draws `count` pairs with the random numbers of `key`. `rows` gives the row of each vertex,
+    /// and `None` means that they are equal. `graph` is indexed by row. A pair for which 64
+    /// attempts fail is left out. The pairs of vertices depend only on the graph, `count` and
+    /// `key`, and not on `rows` or the number of threads.
     ///
     /// # Panics
     /// Panics if `rows` does not have one value per vertex.
@@ -114,7 +115,7 @@ impl Negatives {
         Self::of_pairs(vertices, &drawn, threads)
     }
 
-    /// Creates the lists of the pairs. Each thread fills the lists of its own range of rows.
+    /// Creates the lists of all pairs by row. Each thread fills the lists of its own range of rows.
     fn of_pairs(vertices: usize, drawn: &[Vec<Pair>], threads: usize) -> Self {
         let each = |own: &Range<usize>, visit: &mut dyn FnMut(usize, u32)| {
             for &(a, b) in drawn.iter().flatten() {
@@ -150,12 +151,13 @@ impl Negatives {
         Self { offsets, others }
     }
 
-    /// Returns the number of pairs.
+    /// Returns the number of pairs that were drawn.
     pub fn pairs(&self) -> u64 {
         self.others.len() as u64 / 2
     }
 
-    /// Returns the other rows of the pairs of `row`, or an empty slice if the row does not exist.
+    /// Returns the other rows of the pairs that contain `row`. Returns an empty slice if the row
+    /// does not exist.
     #[inline]
     pub fn partners(&self, row: u32) -> &[u32] {
         let row = row as usize;
@@ -165,12 +167,13 @@ impl Negatives {
         }
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of rows that have a list.
     pub(crate) fn rows(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Returns an upper bound of the bytes that drawing takes, and that the pairs take afterwards.
+    /// Returns an upper bound on the memory that drawing `count` pairs takes, in bytes. The bound
+    /// also holds for the drawn pairs.
     pub fn bytes(vertices: u64, count: u64) -> u64 {
         // 16 bytes for a pair and its list entries, and 16 bytes per vertex for offsets and fill
         // positions.

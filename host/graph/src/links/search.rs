@@ -1,10 +1,10 @@
-//! Interleaved binary searches. A single binary search waits for memory at every step. Here the
-//! steps of several searches overlap.
+//! Interleaved binary searches, whose steps overlap. A single binary search would wait for memory
+//! at every step.
 
-/// Number of interleaved searches.
+/// Number of searches that are interleaved.
 pub(super) const LANES: usize = 16;
 
-/// Returns, for each value, whether its list contains it. Lists are in ascending order.
+/// Returns true for each value that its list contains. The lists must be in ascending order.
 pub(super) fn contained(lists: &[&[u32]; LANES], values: &[u32; LANES]) -> [bool; LANES] {
     // The last entry that is not above the value, if there is one, is among `left` entries starting
     // at `from`.

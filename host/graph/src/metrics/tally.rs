@@ -1,8 +1,8 @@
-//! Counts of labels and predictions for each class, from which precision, recall, F1 and a
-//! confusion matrix follow.
+//! Counts of labels and predictions per class, from which precision, recall, F1 and a confusion
+//! matrix are computed.
 //!
-//! With TP, FP and FN of a class, its precision is `TP / (TP + FP)`, its recall `TP / (TP + FN)`
-//! and its F1 `2 TP / (2 TP + FP + FN)`; each is 0 if its denominator is 0, as in scikit-learn with
+//! The precision of a class is `TP / (TP + FP)`, and its recall is `TP / (TP + FN)`. Its F1 score
+//! is `2 TP / (2 TP + FP + FN)`. Each of them is 0 if its denominator is 0, as in scikit-learn with
 //! `zero_division=0`. If labels are flags, each column counts as a class, and unknown flags are
 //! left out.
 
@@ -13,23 +13,23 @@ use crate::split::NO_LABEL;
 /// Maximum number of classes for which a confusion matrix is computed.
 pub const MAX_MATRIX_CLASSES: usize = 64;
 
-/// Counts of labels and predictions for the rows of one split, by class.
+/// Numbers of labels and predictions per class, for the rows of a training, validation or test set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Number of rows whose class is known. For flags, number of known values.
+    /// Number of rows whose class is known. For flags, it is the number of known values.
     pub known: u64,
-    /// Number of rows of each class: TP + FN.
+    /// Number of rows of each class, which is TP + FN.
     pub support: Vec<u64>,
-    /// Number of rows that are predicted as each class: TP + FP.
+    /// Number of rows that are predicted as each class, which is TP + FP.
     pub predicted: Vec<u64>,
-    /// Number of rows of each class that are predicted correctly: TP.
+    /// Number of rows of each class that are predicted correctly, which is TP.
     pub right: Vec<u64>,
-    /// Confusion matrix `[classes, classes]`, row-major: rows are labels, columns are predictions.
-    /// Empty for flags, and for more than [`MAX_MATRIX_CLASSES`] classes.
+    /// Confusion matrix, stored row by row. Its rows are labels and its columns are predictions. It
+    /// is empty for flags, and for more than [`MAX_MATRIX_CLASSES`] classes.
     pub matrix: Vec<u64>,
-    /// True if labels exclude each other, which is so for classes and not for flags.
+    /// True for classes, which exclude each other. False for flags.
     exclusive: bool,
-    /// Number of known values of each column of flags.
+    /// Number of known values in each column of flags. Empty for classes.
     flags: Vec<u64>,
 }
 
@@ -48,7 +48,7 @@ impl Tally {
         }
     }
 
-    /// Counts the predictions that follow from `scores`, which is row-major as in
+    /// Counts the predictions that the scores of the rows `ids` give. `scores` is as in
     /// [`accuracy_of`](super::accuracy_of). Returns `None` for numbers, and if no label of `ids` is
     /// known.
     #[must_use]
@@ -72,8 +72,8 @@ impl Tally {
         }
     }
 
-    /// Counts predicted classes, which `class` returns for each vertex. Returns `None` if no vertex
-    /// of `ids` has a class.
+    /// Counts predicted classes, which `predicted` returns for each vertex of `ids`. Returns `None`
+    /// if none of these vertices has a class.
     #[must_use]
     pub fn of_classes(
         labels: &[u32],
@@ -114,7 +114,7 @@ impl Tally {
         }
     }
 
-    /// Returns the number of classes.
+    /// Returns the number of classes, or of columns if labels are flags.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.support.len()
@@ -124,7 +124,7 @@ impl Tally {
         of.get(class).copied().unwrap_or(0) as f64
     }
 
-    /// Returns precision, recall and F1 of a class.
+    /// Returns the precision, the recall and the F1 score of the class `class`.
     #[must_use]
     pub fn scores(&self, class: usize) -> [f64; 3] {
         let (right, told, all) =
@@ -133,9 +133,9 @@ impl Tally {
         [share(told, right), share(all, right), share(told + all, 2.0 * right)]
     }
 
-    /// Returns the class with the most rows, the first of equal ones, and its fraction of the rows.
-    /// The fraction is the accuracy of a model that always predicts this class. Returns `None` for
-    /// flags.
+    /// Returns the class with the most rows, and its fraction of all rows. The fraction is the
+    /// accuracy of a model that always predicts this class. Returns `None` for flags. If several
+    /// classes have the most rows, the first one is returned.
     #[must_use]
     pub fn majority(&self) -> Option<(usize, f64)> {
         let most = self.support.iter().copied().max().filter(|_| self.exclusive && self.known > 0)?;
@@ -143,17 +143,17 @@ impl Tally {
         Some((class, most as f64 / self.known as f64))
     }
 
-    /// Returns the fraction of rows whose class is predicted correctly. Returns `None` for flags.
+    /// Returns the fraction of rows whose class is predicted correctly, or `None` for flags.
     #[must_use]
     pub fn accuracy(&self) -> Option<f64> {
         let right: u64 = self.right.iter().sum();
         (self.exclusive && self.known > 0).then(|| right as f64 / self.known as f64)
     }
 
-    /// Returns the mean F1 over the classes that occur as a label or a prediction (scikit-learn's
-    /// `f1_score(average="macro", zero_division=0)`). For flags it is the mean over the columns
-    /// with a known value. A flag that never holds and is never predicted counts as 0, as in
-    /// scikit-learn.
+    /// Returns the mean F1 score of the classes that occur as a label or a prediction
+    /// (scikit-learn's `f1_score(average="macro", zero_division=0)`). For flags it is the mean over
+    /// the columns with a known value. A flag that is never true and never predicted counts as 0,
+    /// as in scikit-learn.
     #[must_use]
     pub fn f1_macro(&self) -> Option<f64> {
         let counts = |class: &usize| match self.exclusive {
@@ -163,7 +163,7 @@ impl Tally {
         mean((0..self.classes()).filter(counts).map(|class| self.scores(class)[2]))
     }
 
-    /// Returns the mean recall over the classes that occur as a label (scikit-learn's
+    /// Returns the mean recall of the classes that occur as a label (scikit-learn's
     /// `balanced_accuracy_score`). Returns `None` for flags.
     #[must_use]
     pub fn balanced_accuracy(&self) -> Option<f64> {

@@ -1,5 +1,5 @@
-//! Terms of metrics that are sums over rows. They are computed from the scores of a row, which then
-//! need not be stored.
+//! Terms of metrics that are sums over rows. A term is computed from the scores of a row, which
+//! then need not be stored.
 //!
 //! A row's term takes 4 or 8 bytes for any number of scores. Terms may be computed in any order of
 //! rows. Sums are taken over them in the order of the ids, as [`accuracy_of`], [`f1_micro`] and
@@ -14,7 +14,7 @@ use super::{Tally, best, loss};
 use super::{accuracy_of, balanced_accuracy, cross_entropy, f1_macro, f1_micro};
 use crate::labels::{Labels, Values};
 
-/// Metrics that can be computed from terms smaller than the scores.
+/// Metric that can be computed from one small term per row, without the scores of all rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Folded {
     /// The metric of [`accuracy_of`].
@@ -29,23 +29,23 @@ pub enum Folded {
     BalancedAccuracy,
 }
 
-/// Contribution of each row to a metric, as needed in place of the scores.
+/// Contribution of each row to a metric, which is stored in place of the row's scores.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
     metric: Folded,
     of: Of,
 }
 
-/// Marker of a row without a predicted class.
+/// Marker for a row without a predicted class.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Of {
     /// Predicted class of each row, or [`NONE`].
     Told(Vec<u32>),
-    /// Number of each row's labels that are predicted correctly.
+    /// Number of labels of each row that are predicted correctly.
     Right(Vec<u32>),
-    /// `2 TP` and `2 TP + FP + FN` of each row's flags.
+    /// `2 TP` and `2 TP + FP + FN` of the flags of each row.
     Overlaps(Vec<[u32; 2]>),
     /// Loss of each row's class, in nats.
     Losses(Vec<f32>),
@@ -53,7 +53,7 @@ enum Of {
 
 impl Terms {
     /// Creates the terms of `rows` rows for which no scores are known yet. Returns `None` if the
-    /// labels have no such metric.
+    /// metric is not defined for this kind of labels.
     #[must_use]
     pub fn new(metric: Folded, labels: &Labels, rows: usize) -> Option<Self> {
         let of = match (metric, labels) {
@@ -68,8 +68,8 @@ impl Terms {
         Some(Self { metric, of })
     }
 
-    /// Returns the counts by class for `ids`. Returns `None` if the metric's terms are not classes,
-    /// or if no label of `ids` is known.
+    /// Returns the counts per class for the rows `ids`. Returns `None` if the metric's terms are
+    /// not predicted classes, or if no label of `ids` is known.
     #[must_use]
     pub fn tally(&self, labels: &Labels, ids: &[u32]) -> Option<Tally> {
         let (Of::Told(told), Labels::Classes { of, count }) = (&self.of, labels) else { return None };
@@ -78,7 +78,7 @@ impl Terms {
         Tally::of_classes(of, *count, ids, class)
     }
 
-    /// Returns the size of a row's term in bytes.
+    /// Returns the size of a row's term, in bytes.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {
         match self.of {
@@ -87,8 +87,8 @@ impl Terms {
         }
     }
 
-    /// Computes the terms of the rows `rows` from their scores. `scores` is row-major; the first of
-    /// these rows begins at 0, and each next one `stride` values later.
+    /// Computes the terms of the rows in `rows` from their scores. The scores of the first of these
+    /// rows begin at index 0, and those of each further row `stride` values later.
     pub fn take(&mut self, labels: &Labels, rows: Range<usize>, scores: &[f32], stride: usize) {
         for (at, row) in rows.enumerate() {
             let own = scores.get(at.saturating_mul(stride)..).unwrap_or_default();
@@ -101,8 +101,8 @@ impl Terms {
         }
     }
 
-    /// Returns the metric over `ids`, or `None` if no label of `ids` is known. Rows without terms
-    /// count in the same way as rows that are missing in `scores`.
+    /// Returns the metric over the rows `ids`, or `None` if none of their labels is known. Rows
+    /// without terms count like rows that are missing in `scores`.
     #[must_use]
     pub fn metric(&self, labels: &Labels, ids: &[u32]) -> Option<f64> {
         if let Of::Told(_) = &self.of {
@@ -148,7 +148,7 @@ fn at<T: Copy>(all: &[T], id: u32, missing: T) -> T {
     all.get(id as usize).copied().unwrap_or(missing)
 }
 
-/// Returns the number of known labels of a row.
+/// Returns the number of known label values of a row.
 fn values(labels: &Labels, row: usize) -> u64 {
     match labels.as_values() {
         None => u64::from(labels.known(row)),
@@ -159,32 +159,32 @@ fn values(labels: &Labels, row: usize) -> u64 {
     }
 }
 
-/// Returns true if a logit predicts a flag correctly. NaN never does.
+/// Returns true if a logit predicts a flag correctly. NaN is never correct.
 pub(super) fn is_right(score: f32, flag: f32) -> bool {
     if flag == 1.0 { score > 0.0 } else { score <= 0.0 }
 }
 
-/// Returns 2 TP and 2 TP + FP + FN of one flag, the terms of its F1 score.
+/// Returns `2 TP` and `2 TP + FP + FN` of one flag, which are the terms of its F1 score.
 pub(super) fn overlap(score: f32, flag: f32) -> [u8; 2] {
     let (holds, predicted) = (flag == 1.0, score > 0.0);
     [2 * u8::from(holds && predicted), u8::from(holds) + u8::from(predicted)]
 }
 
-/// Returns the class that a row's scores predict. `scores` begins with the scores of the row.
+/// Returns the class that the scores of a row predict. `scores` begins with the scores of this row.
 fn told(labels: &Labels, scores: &[f32]) -> u32 {
     let scores = scores.get(..labels.width() as usize).unwrap_or_default();
     best(scores).map_or(NONE, |class| class as u32)
 }
 
-/// Returns the number of correctly predicted flags of a row. `scores` begins with the scores of the
-/// row.
+/// Returns the number of flags of a row that are predicted correctly. `scores` begins with the
+/// scores of this row.
 fn right(labels: &Labels, row: usize, scores: &[f32]) -> u32 {
     let Labels::Flags(flags) = labels else { return 0 };
     each(flags, row, scores).map(|(s, flag)| u32::from(is_right(s, flag))).sum()
 }
 
-/// Returns `2 TP` and `2 TP + FP + FN` of a row's flags. `scores` begins with the scores of the
-/// row.
+/// Returns `2 TP` and `2 TP + FP + FN` of the flags of a row. `scores` begins with the scores of
+/// this row.
 fn overlaps(labels: &Labels, row: usize, scores: &[f32]) -> [u32; 2] {
     let Labels::Flags(flags) = labels else { return [0; 2] };
     each(flags, row, scores).fold([0; 2], |[both, either], (score, flag)| {
@@ -193,14 +193,14 @@ fn overlaps(labels: &Labels, row: usize, scores: &[f32]) -> [u32; 2] {
     })
 }
 
-/// Returns the loss of a row's class. `scores` begins with the scores of the row.
+/// Returns the loss of a row's class, in nats. `scores` begins with the scores of this row.
 fn loss_of(labels: &Labels, row: usize, scores: &[f32]) -> f32 {
     let Labels::Classes { of, count } = labels else { return f32::NAN };
     let scores = scores.get(..*count as usize).unwrap_or_default();
     of.get(row).map_or(f32::NAN, |&label| loss(scores, label))
 }
 
-/// Returns score and value of each known flag of a row.
+/// Returns the score and the value of each known flag of a row.
 fn each<'a>(flags: &'a Values, row: usize, scores: &'a [f32]) -> impl Iterator<Item = (f32, f32)> + 'a {
     let known = if row < flags.rows() { flags.row(row) } else { &[] };
     let score = |column: usize| scores.get(column).copied().unwrap_or(f32::NAN);

@@ -1,4 +1,4 @@
-//! Reordering of data sets by a vertex order, and the return to the user's order for results.
+//! Application of a vertex order to data sets, and the return to the user's order for results.
 
 use std::ops::Range;
 
@@ -11,24 +11,24 @@ use crate::dataset::{Dataset, DenseRows, EdgeFeatures, Features, SparseRows, Spl
 use crate::error::{Error, Place, Result};
 use eciton_input::threads::{on_threads, threads_for};
 
-/// Data set in another vertex order, with the permutation that leads back.
+/// Data set in another vertex order, with the permutation that leads back to the user's order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reordered {
     /// Data set with new vertex ids. Its `ids` contain the user's id of each vertex.
     pub dataset: Dataset,
-    /// Permutation from the user's order (old) to the order of `dataset` (new). [`rows_back`] takes
-    /// it.
+    /// Permutation from the user's order (old ids) to the order of `dataset` (new ids). The
+    /// function [`rows_back`] uses it.
     pub permutation: Permutation,
 }
 
-/// Reorders all parts of a data set: graph, features, edge features, labels, split, graphs and ids.
-/// Columns of sparse features do not change. The standing vertex of a graph stays the same vertex,
-/// and need not be the first one afterwards. If the user's ids are 0..V, `ids` contains them as
-/// numbers afterwards.
+/// Reorders all parts of a data set, which are its graph, features, edge features, labels, split,
+/// graphs and ids. Columns of sparse features do not change. Each graph keeps its standing vertex,
+/// which need not be its first vertex afterwards. If the user's ids are 0..V, `ids` contains them
+/// as numbers afterwards.
 ///
-/// Parts are moved one after another, and the old form of each is freed. Peak additional memory is
-/// that of the largest part (graph with edge features, or features). Features that were in a mapped
-/// file are in memory afterwards.
+/// The parts are moved one after the other, and the old form of each is freed. The peak additional
+/// memory is that of the largest part (the graph with its edge features, or the features). Features
+/// that were in a mapped file are in memory afterwards.
 ///
 /// # Errors
 /// Returns [`Error::Mismatch`] if a part has another number of vertices than the permutation, if
@@ -89,8 +89,8 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
     Ok(Reordered { dataset, permutation })
 }
 
-/// Restores the user's order in results: of rows of `width` values each, row `new_of_old[v]`
-/// becomes row v.
+/// Returns rows of `width` values in the user's order. Row v of the result is the row
+/// `new_of_old[v]` of `rows`.
 ///
 /// # Errors
 /// Returns [`Error::Mismatch`] if `rows` does not have V rows of `width` values.
@@ -132,8 +132,8 @@ fn permute_split(split: &Split, permutation: &Permutation) -> Result<Split> {
     .sorted())
 }
 
-/// Reorders features. Takes them by value, so that their memory is freed once all rows have been
-/// copied.
+/// Reorders feature rows. They are taken by value, so that their memory is freed once all rows have
+/// been copied.
 fn permute_features(features: Features, permutation: &Permutation) -> Result<Features> {
     permutation.check(features.rows(), "feature rows", "features")?;
     let (old, stored) = (permutation.old_of_new(), features.stored());
@@ -178,8 +178,8 @@ fn permute_features(features: Features, permutation: &Permutation) -> Result<Fea
     }
 }
 
-/// Returns the edge features of the graph `from` in the edge order of `to`, the same graph with new
-/// ids.
+/// Returns the edge features of the graph `from` in the edge order of `to`, which is the same graph
+/// with new vertex ids.
 fn permute_edge_features(
     rows: &EdgeFeatures,
     from: &Adjacency,

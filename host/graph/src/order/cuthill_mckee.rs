@@ -1,18 +1,11 @@
-//! Reverse Cuthill-McKee order: breadth-first search from the periphery of each component, in
-//! reverse.
-//!
-//! Cuthill and McKee (1969) number the vertices of a component in breadth-first order, the
-//! neighbours of a vertex by ascending degree. George (1971) reverses the numbers, which leaves the
-//! bandwidth unchanged and reduces the profile. The search starts at a pseudo-peripheral vertex
-//! (George and Liu 1979), which is found as follows. From any vertex r, choose x, a vertex of
-//! lowest degree among those farthest from r. As long as x has a larger maximum distance than r, x
-//! replaces r.
+//! Reverse Cuthill-McKee order, which is a breadth-first search from the periphery of each
+//! component, in reverse.
 
 use crate::adjacency::Graph;
 use crate::links::Links;
 
-/// Maximum number of searches for a better start vertex of a component. A few suffice nearly
-/// always, and the limit keeps the time linear in all cases.
+/// Maximum number of searches for a better start vertex of a component. A few are nearly always
+/// enough, and the limit keeps the time linear in all cases.
 const MAX_WALKS: usize = 8;
 
 /// Returns the vertices in reverse Cuthill-McKee order. Components are ordered by their lowest id,
@@ -41,18 +34,19 @@ pub(super) fn order(graph: &Graph) -> Vec<u32> {
     order
 }
 
-/// State of breadth-first searches through one graph. The end of `order` serves as the queue.
+/// State of breadth-first searches in one graph. The end of `order` serves as the queue.
 struct Walk<'a> {
     view: Links<'a>,
     degrees: &'a [u32],
     reached: Bits,
     order: Vec<u32>,
-    /// Scratch memory: degree and id of one vertex's neighbours, combined to one number each.
+    /// Scratch memory for the neighbours of one vertex. Each number combines a neighbour's degree
+    /// and id.
     level: Vec<u64>,
 }
 
 impl Walk<'_> {
-    /// Returns a pseudo-peripheral vertex of the component of `vertex`.
+    /// Returns a pseudo-peripheral vertex of the component that contains `vertex`.
     fn peripheral(&mut self, vertex: u32) -> u32 {
         let (mut depth, mut farthest) = self.depth(vertex);
         for _ in 1..MAX_WALKS {
@@ -65,8 +59,8 @@ impl Walk<'_> {
         farthest
     }
 
-    /// Returns the distance from `start` to the farthest vertices, and the vertex with the lowest
-    /// degree, then the lowest id, among those.
+    /// Returns the distance from `start` to the farthest vertices, and one of these vertices. It
+    /// has the lowest degree, and among equal degrees the lowest id.
     fn depth(&mut self, start: u32) -> (u32, u32) {
         let first = self.order.len();
         self.reached.insert(start);
@@ -95,7 +89,7 @@ impl Walk<'_> {
         (depth, farthest)
     }
 
-    /// Appends the component of `start` in Cuthill-McKee order.
+    /// Appends the component that contains `start`, in Cuthill-McKee order.
     fn number(&mut self, start: u32) {
         let mut at = self.order.len();
         self.reached.insert(start);
@@ -115,7 +109,7 @@ impl Walk<'_> {
     }
 }
 
-/// Set of vertices, with one bit per vertex.
+/// Set of vertices that takes one bit per vertex.
 struct Bits(Vec<u64>);
 
 impl Bits {
@@ -128,7 +122,7 @@ impl Bits {
         self.0[vertex as usize / 64] >> (vertex % 64) & 1 == 1
     }
 
-    /// Adds a vertex. Returns true if the set did not contain it before.
+    /// Adds a vertex to the set. Returns true if the set did not contain it before.
     #[inline]
     fn insert(&mut self, vertex: u32) -> bool {
         let (word, bit) = (&mut self.0[vertex as usize / 64], 1 << (vertex % 64));

@@ -1,24 +1,26 @@
-//! Order by degree: vertices with many neighbours (hubs) first.
+//! Vertex order by degree, in which vertices with many neighbours (hubs) come first.
 
 use crate::adjacency::Graph;
 use crate::links::Links;
 
-/// Returns the vertices by descending number of neighbours, ties by id.
+/// Returns the vertices in the order of descending numbers of neighbours. Ties are in the order of
+/// ids.
 pub(super) fn order(graph: &Graph) -> Vec<u32> {
     let degrees = Links::new(graph).degrees();
     let most = degrees.iter().copied().max().unwrap_or(0);
     counting_sort(&degrees, most, |degree| most - degree)
 }
 
-/// Returns the vertices by ascending number of neighbours, ties by id.
+/// Returns the vertices in the order of ascending numbers of neighbours. Ties are in the order of
+/// ids.
 pub(super) fn ascending(degrees: &[u32]) -> Vec<u32> {
     let most = degrees.iter().copied().max().unwrap_or(0);
     counting_sort(degrees, most, |degree| degree)
 }
 
-/// Returns the indices of `values` sorted by `key`, whose values are at most `most`. Ties are in
-/// the order of indices. Degrees are below the number of vertices, and so is the length of the
-/// count array.
+/// Returns the indices of `values`, sorted by `key`. Ties are in the order of indices. Neither the
+/// values nor the keys exceed `most`. Degrees are below the number of vertices, and so is the
+/// length of the count array.
 fn counting_sort(values: &[u32], most: u32, key: impl Fn(u32) -> u32) -> Vec<u32> {
     let mut next = vec![0u32; most as usize + 2];
     for &value in values {

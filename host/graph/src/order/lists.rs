@@ -8,8 +8,8 @@ use super::Permutation;
 use crate::adjacency::{Adjacency, Graph, Repeats};
 use crate::error::Result;
 
-/// Returns the graph with new vertex ids. Lists are sorted again, and a symmetric graph stays
-/// symmetric. Peak memory is that of both graphs.
+/// Returns the graph with new vertex ids. The lists are sorted again, and a symmetric graph stays
+/// symmetric. The peak memory is that of both graphs.
 ///
 /// # Errors
 /// Returns [`Error::Mismatch`](crate::error::Error::Mismatch) if the permutation has another number
@@ -25,8 +25,8 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
     Ok(Graph::from_parts(one(graph.incoming())?, graph.transpose().map(one).transpose()?)?)
 }
 
-/// Returns the lists of the new vertices in `ranges`, which are ascending and disjoint, with new
-/// ids. All other lists are empty.
+/// Returns the lists of the new vertices in `ranges`, with new ids. The ranges must ascend and be
+/// disjoint. All other lists are empty.
 pub(super) fn permute_lists(
     lists: &Adjacency,
     permutation: &Permutation,

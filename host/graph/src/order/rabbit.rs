@@ -1,28 +1,14 @@
-//! Rabbit order: nested communities become nested ranges of vertex ids.
-//!
-//! Arai, Shiokawa, Yamamuro, Onizuka and Iwamura (2016), "Rabbit Order: just-in-time parallel
-//! reordering for fast graph analysis", algorithms 1 and 2, implemented sequentially and therefore
-//! deterministic. Vertices are visited by ascending degree. Each joins the neighbouring community u
-//! with the highest gain in modularity,
-//!
-//! ```text
-//! dQ(u, v) = 2 (w_uv / 2m  -  d_u d_v / (2m)^2),
-//! ```
-//!
-//! if that is positive. Here d is the total degree of a community, w_uv the number of edges between
-//! two communities, and m the number of all edges. The edges of a community are passed on only when
-//! u itself is visited, so each edge is read only a few times. The tree of merges is numbered depth
-//! first.
+//! Rabbit order, in which nested communities become nested ranges of vertex ids.
 
 use super::degree::ascending;
 use crate::adjacency::Graph;
 use crate::links::Links;
 
-/// Marker for no vertex and for no list.
+/// Marker for the absence of a vertex or of a list.
 const NONE: u32 = u32::MAX;
-/// Maximum number of reads of a vertex's or an edge's entry, on average. In practice there are two
-/// or three. Beyond the maximum, communities no longer pass on their edges, so that every graph
-/// takes linear time.
+/// Maximum number of times that the entry of a vertex or an edge is read, on average. In practice
+/// it is read two or three times. When the maximum is exceeded, communities no longer pass on their
+/// edges. So every graph takes linear time.
 const MAX_READS: u64 = 24;
 
 /// Returns the vertices in Rabbit order. Communities are in the order of their completion, and
@@ -45,30 +31,32 @@ pub(super) fn order(graph: &Graph) -> Vec<u32> {
     order
 }
 
-/// Edges of a community to others: a vertex of the other community, and the number of edges. The
-/// number saturates.
+/// Edges from a community to other communities. Each entry has a vertex of the other community and
+/// the number of edges, which saturates.
 type Edges = Box<[(u32, u32)]>;
 
-/// Communities as trees of vertices that have joined each other.
+/// Communities, which are trees of vertices that have joined each other.
 struct Forest<'a> {
     view: Links<'a>,
-    /// Twice the number of undirected edges.
+    /// Total degree of all vertices, which is twice the number of undirected edges.
     total: u64,
     reads_left: u64,
-    /// Vertex towards the root of a vertex's community. The path is shortened whenever it is
-    /// followed.
+    /// Next vertex on the path from each vertex to the root of its community. The path is shortened
+    /// whenever it is followed.
     parent: Vec<u32>,
-    /// Vertex that joined most recently, and the vertex that joined the same parent before it.
+    /// Vertex that joined each vertex most recently. The next field is the vertex that joined the
+    /// same parent before it.
     child: Vec<u32>,
     sibling: Vec<u32>,
     /// Total degree of the community of each root.
     strength: Vec<u64>,
     visited: Vec<bool>,
-    /// Index in `lists` of the edges that a vertex with children passes on.
+    /// Index in `lists` of the edges that each vertex with children passes on.
     handed: Vec<u32>,
     lists: Vec<Edges>,
     free: Vec<u32>,
-    /// Scratch memory: number of edges to each root, and the roots with at least one edge.
+    /// Scratch memory for the number of edges to each root. The next field lists the roots with at
+    /// least one edge.
     count: Vec<u32>,
     touched: Vec<u32>,
 }
@@ -95,8 +83,8 @@ impl<'a> Forest<'a> {
         }
     }
 
-    /// Merges the community of `vertex` into its best neighbour. Returns false if no merge has a
-    /// positive gain.
+    /// Merges the community of `vertex` into the best neighbouring community. Returns false if no
+    /// merge has a positive gain.
     fn visit(&mut self, vertex: u32) -> bool {
         self.collect(vertex);
         let own = self.strength[vertex as usize];
@@ -124,7 +112,7 @@ impl<'a> Forest<'a> {
         best.is_some()
     }
 
-    /// Counts the edges from the community of `vertex` to other communities, by root.
+    /// Counts the edges from the community of `vertex` to each other community, by its root.
     fn collect(&mut self, vertex: u32) {
         self.read(vertex, vertex);
         let mut child = self.child[vertex as usize];
@@ -147,7 +135,7 @@ impl<'a> Forest<'a> {
         }
     }
 
-    /// Counts the graph's edges of `vertex` for the community of `root`.
+    /// Counts the edges of `vertex` in the graph for the community with the root `root`.
     fn read(&mut self, vertex: u32, root: u32) {
         let mut read = 1;
         self.view.partners(vertex).for_each(|u| {
@@ -157,8 +145,8 @@ impl<'a> Forest<'a> {
         self.reads_left = self.reads_left.saturating_sub(read);
     }
 
-    /// Stores the counted edges of `vertex` for the visit of `root`, if `root` will still be
-    /// visited.
+    /// Stores the counted edges of `vertex` for the visit of `root`, if that visit is still to
+    /// come.
     fn hand_on(&mut self, vertex: u32, root: u32) {
         let alone = self.child[vertex as usize] == NONE;
         if alone || self.visited[root as usize] || self.reads_left == 0 {
@@ -178,8 +166,8 @@ impl<'a> Forest<'a> {
         };
     }
 
-    /// Returns the vertices of the trees of `roots` depth first: each vertex comes before those
-    /// that joined it, the latest first.
+    /// Returns the vertices of the trees of `roots` in depth-first order. Each vertex comes before
+    /// the vertices that joined it, of which the latest comes first.
     fn depth_first(mut self, roots: &[u32]) -> Vec<u32> {
         let mut order = Vec::with_capacity(self.parent.len());
         let mut path = std::mem::take(&mut self.touched);
@@ -200,7 +188,7 @@ impl<'a> Forest<'a> {
     }
 }
 
-/// Adds `edges` edges from the community of `root` to that of `neighbour`.
+/// Adds `edges` edges between the communities of `root` and `neighbour` to the counts.
 #[inline]
 fn add(parent: &mut [u32], count: &mut [u32], touched: &mut Vec<u32>, root: u32, neighbour: u32, edges: u32) {
     let other = find(parent, neighbour);

@@ -1,10 +1,4 @@
-//! Measurement of vertex orders: the gain of each order on one graph.
-//!
-//! Each order is computed, then gathers ([`gather_symmetric`]) of two widths are timed under all
-//! orders in turn, so that other load on the machine affects all orders alike. On a large graph
-//! only samples are used. Orders are computed from at most [`MAX_ORDERED`] edges drawn at random.
-//! Gathers read ranges of rows with about [`MAX_GATHERED`] edges in total, spread evenly over the
-//! edges in the given order.
+//! Measurement of vertex orders, which determines the gain of each order on one graph.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -20,59 +14,61 @@ use crate::random::SplitMix64;
 use eciton_gather::gather_symmetric;
 use eciton_input::threads::{on_threads, threads_for};
 
-/// Widths of the gathered rows, in values.
+/// Numbers of values per row for which gathers are timed.
 pub const SURVEY_WIDTHS: [usize; 2] = [16, 48];
-/// Maximum number of edges from which orders are computed. For a larger graph a random sample is
-/// used.
+/// Maximum number of edges from which orders are computed. For a larger graph a random sample of
+/// edges is used.
 const MAX_ORDERED: u64 = 32 << 20;
 /// Approximate maximum number of edges that are gathered. For a larger graph only some ranges of
 /// rows are gathered.
 const MAX_GATHERED: u64 = 8 << 20;
-/// Number of ranges of adjacent rows that are gathered.
+/// Number of ranges of adjacent rows that are gathered from a large graph.
 const PIECES: u64 = 8;
-/// Number of timed rounds, after one that is not timed. The minimum always runs, because one round
-/// is not reliable on a busy machine. Further rounds run while the time limit is not reached.
+/// Minimum and maximum number of timed rounds. One round that is not timed comes first. The minimum
+/// always runs, because one round is not reliable on a busy machine. Further rounds run until the
+/// time limit is reached.
 const ROUNDS: std::ops::RangeInclusive<usize> = 5..=201;
-/// Time limit in seconds for the rounds of one width. The minimum number of rounds runs in any
+/// Time limit for the rounds of one row width, in seconds. The minimum number of rounds runs in any
 /// case.
 const ROUNDS_SECONDS: f64 = 1.0;
 
-/// Measured effect of one order on a graph.
+/// Measured effect of one vertex order on a graph.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
-    /// Order that was measured.
+    /// Vertex order that was measured.
     pub order: Order,
-    /// Time in seconds to compute the order from [`Survey::edges_ordered`] edges.
+    /// Time to compute the order from [`Survey::edges_ordered`] edges, in seconds.
     pub seconds: f64,
-    /// Mean of |u - v| over edges (u, v).
+    /// Mean of |u - v| over the gathered edges (u, v).
     pub mean_distance: f64,
-    /// Mean of log2(1 + d) over neighbours. Here d is the distance from the previous neighbour in
-    /// the list, and for the first neighbour the distance from the vertex. A compressed adjacency
-    /// takes about this number of bits per neighbour.
+    /// Mean of log2(1 + d) over neighbours, where d is the distance from the previous neighbour in
+    /// the list. For the first neighbour, it is the distance from the vertex. A compressed
+    /// adjacency takes about this number of bits per neighbour.
     pub bits_per_gap: f64,
-    /// Median time in seconds of a gather, for each of [`SURVEY_WIDTHS`].
+    /// Median time of a gather for each width in [`SURVEY_WIDTHS`], in seconds.
     pub gather_seconds: [f64; 2],
-    /// Median over rounds of the natural order's time divided by this order's time in the same
-    /// round, for each width. A value above 1 is a gain.
+    /// Speedup of gathers over the natural order, for each width in [`SURVEY_WIDTHS`]. It is the
+    /// median over rounds of the natural order's time divided by this order's time.
     pub speedup: [f64; 2],
 }
 
-/// Measured effect of each order on one graph.
+/// Measured effect of all vertex orders on one graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
-    /// Number of directed edges from which orders were computed: all edges or a random sample.
+    /// Number of directed edges from which orders were computed, which are all edges or a random
+    /// sample.
     pub edges_ordered: u64,
-    /// Number of directed edges that each gather read: all, or about 2^23 of them.
+    /// Number of directed edges that each gather read, which are all edges or about 2^23 of them.
     pub edges_gathered: u64,
     /// Number of threads of the gathers. Orders are computed by one thread.
     pub threads: usize,
-    /// Results for each of [`Order::ALL`], the natural one first.
+    /// Results for the orders in [`Order::ALL`], of which the natural one is the first.
     pub gains: Vec<Gain>,
 }
 
 impl Survey {
-    /// Measures all orders. Takes about 20 s on graphs with 50 million edges or more. Memory is
-    /// that of the orders, 4 x 4 bytes for each gathered edge, and rows of 48 values for every
+    /// Measures all orders. It takes about 20 s on graphs with 50 million edges or more. The memory
+    /// is that of the orders, 4 x 4 bytes for each gathered edge, and rows of 48 values for every
     /// vertex.
     ///
     /// # Errors
@@ -107,8 +103,8 @@ impl Survey {
     }
 }
 
-/// Returns a random sample of about `most` edges, without directions. The choice of an edge depends
-/// only on its ends.
+/// Returns a graph with a random sample of about `most` edges, without directions. The choice of an
+/// edge depends only on the vertices that it joins.
 fn thinned(graph: &Graph, most: u64) -> Result<Graph> {
     let view = Links::new(graph);
     let both = if graph.symmetric() { 1 } else { 2 };
@@ -131,11 +127,11 @@ fn thinned(graph: &Graph, most: u64) -> Result<Graph> {
     Ok(Graph::from_parts(Adjacency::from_parts(offsets, neighbours)?, None)?)
 }
 
-/// Adjacency lists that are gathered under one order.
+/// Adjacency lists that are gathered under one vertex order, with the order's results.
 struct Sample {
     lists: Adjacency,
     ranges: Vec<Range<usize>>,
-    /// Results of the order. The gather times are still missing.
+    /// Results of the order, in which the gather times are still missing.
     gain: Gain,
 }
 
@@ -149,7 +145,7 @@ impl Sample {
         Ok(Self { lists, ranges, gain })
     }
 
-    /// Gathers the sampled rows once. Row 0 of `out` is the first row of each range.
+    /// Gathers the sampled rows once. The first row of each range is written to row 0 of `out`.
     fn gather(&self, scale: &[f32], input: &Buffer, out: &Buffer) -> Result<()> {
         let threads = threads_for(self.lists.neighbours().len() as u64);
         let failed = || Error::memory("rows of the survey");
@@ -168,8 +164,8 @@ impl Sample {
     }
 }
 
-/// Returns all new vertices, or ranges of them with about `most` edges in total, at equal distances
-/// in edges.
+/// Returns the ranges of new vertices that are gathered. On a large graph, they have about `most`
+/// edges in total and are spread evenly over the edges.
 fn pieces(graph: &Graph, permutation: &Permutation, most: u64) -> Vec<Range<usize>> {
     let old = permutation.old_of_new();
     if graph.edges() <= most {
@@ -197,7 +193,7 @@ fn pieces(graph: &Graph, permutation: &Permutation, most: u64) -> Vec<Range<usiz
     ranges
 }
 
-/// Returns the mean distance between ends, and the mean of log2(1 + gap).
+/// Returns the mean distance between the ends of edges, and the mean of log2(1 + gap) in the lists.
 fn distances(lists: &Adjacency) -> (f64, f64) {
     let (mut sum, mut bits) = (0u64, 0.0);
     for v in 0..lists.vertices() {
@@ -212,8 +208,8 @@ fn distances(lists: &Adjacency) -> (f64, f64) {
     (sum as f64 / count, bits / count)
 }
 
-/// Returns for each sample the median time of a gather of `width`, and the median over rounds of
-/// the first sample's time divided by this sample's time.
+/// Returns for each sample the median time of a gather of rows with `width` values. Also returns
+/// the median over rounds of the first sample's time divided by this sample's time.
 fn gather_in_turns(samples: &[Sample], width: usize) -> Result<Vec<(f64, f64)>> {
     let failed = || Error::memory("rows of the survey");
     let vertices = samples.first().map_or(0, |s| s.lists.vertices() as usize);

@@ -1,31 +1,33 @@
-//! Dashboard of the frontier sampler (Zeng et al., IPDPS 2019, algorithm 3).
+//! Dashboard of the frontier sampler, which draws vertices by weight (Zeng et al., IPDPS 2019,
+//! algorithm 3).
 
 use crate::adjacency::Graph;
 use crate::random::SplitMix64;
 
-/// Maximum number of dashboard slots of a vertex. A vertex of a higher degree is drawn as often as
-/// one of this degree.
+/// Maximum number of dashboard slots per vertex. A vertex with a higher in-degree is drawn as often
+/// as one with this in-degree.
 pub const DEGREE_CLIP: u32 = 3_000;
 
-/// Returns the number of slots of a vertex: its in-degree, limited to 1 to [`DEGREE_CLIP`].
+/// Returns the number of dashboard slots of a vertex. It is the in-degree, but at least 1 and at
+/// most [`DEGREE_CLIP`].
 pub(super) fn slots_of(graph: &Graph, vertex: u32) -> u32 {
     graph.in_degree(vertex).clamp(1, DEGREE_CLIP)
 }
 
-/// Vertex that is or was in the frontier, with its slots.
+/// Vertex that is or was in the frontier, with the number of its slots.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     vertex: u32,
-    /// Number of the vertex's slots. It is 0 after the vertex was drawn.
+    /// Number of the vertex's slots. It becomes 0 when the vertex is drawn.
     slots: u32,
 }
 
-/// Slots of the frontier's vertices. Each vertex has a number of slots proportional to its weight,
-/// so that a uniform slot gives a vertex by weight. Slots of drawn vertices stay as void slots
-/// until they are as many as the valid ones.
+/// Dashboard of the frontier's vertices. Each vertex has a number of slots proportional to its
+/// weight, so that a slot drawn uniformly gives a vertex by weight. The slots of drawn vertices
+/// remain as void slots until there are as many as valid ones.
 #[derive(Debug, Default)]
 pub(super) struct Dashboard {
-    /// Index of the entry of each slot, 4 bytes per slot.
+    /// Index of the entry to which each slot belongs. It takes 4 bytes per slot.
     slots: Vec<u32>,
     entries: Vec<Entry>,
     /// Number of slots that are not void.
@@ -51,8 +53,8 @@ impl Dashboard {
         self.entries.push(Entry { vertex, slots });
     }
 
-    /// Removes void slots. The cost is proportional to the number of slots written since the last
-    /// call.
+    /// Removes the void slots. The cost is proportional to the number of slots that were written
+    /// since the last call.
     fn compact(&mut self) {
         self.entries.retain(|entry| entry.slots > 0);
         self.slots.clear();
@@ -61,8 +63,8 @@ impl Dashboard {
         }
     }
 
-    /// Removes a vertex, drawn with probability proportional to its slots, and returns it. Returns
-    /// `None` if the frontier is empty.
+    /// Draws a vertex with probability proportional to its slots, and removes it from the frontier.
+    /// Returns `None` if the frontier is empty.
     fn pop(&mut self, random: &mut SplitMix64) -> Option<u32> {
         if self.valid == 0 {
             return None;
@@ -78,9 +80,10 @@ impl Dashboard {
         }
     }
 
-    /// Draws a frontier of `size` roots and moves it `steps` times. `slots` returns a vertex's
-    /// number of slots, at least 1. `seen` is called with the vertex that a step draws (`None` for
-    /// the first frontier) and the vertex that enters.
+    /// Draws a frontier of `size` roots, and then replaces one of its vertices in each of `steps`
+    /// steps. `slots` returns the number of slots of a vertex, at least 1. `seen` is called with
+    /// the vertex that a step draws and the vertex that replaces it. For the first frontier, there
+    /// is no drawn vertex.
     pub(super) fn run(
         &mut self,
         graph: &Graph,

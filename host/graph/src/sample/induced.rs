@@ -9,19 +9,18 @@ use super::{Method, SampleKey, Subgraph, refused};
 use crate::adjacency::{Adjacency, Graph};
 use crate::error::Result;
 
-/// Maximum number of draws per vertex of the graph. Vertices are drawn with replacement, so with
-/// this number a micro-batch has all but a fraction e^-16 of the vertices. More draws only take
-/// time.
+/// Maximum number of draws per vertex of the graph. Vertices are drawn with replacement, so this
+/// number gives a micro-batch all but a fraction e^-16 of the vertices. More draws only take time.
 const MAX_DRAWS: u64 = 16;
 
-/// Number of draws that a micro-batch may always have, whatever the size of the graph.
+/// Number of draws that a micro-batch may have for a graph of any size.
 const FREE_DRAWS: u64 = 1 << 16;
 
-/// Distribution from which vertices are drawn, and their maximum number.
+/// Distribution from which vertices are drawn, and the maximum number of vertices.
 #[derive(Debug)]
 pub(super) struct Draws {
     from: From,
-    /// Maximum number of drawn vertices.
+    /// Maximum number of vertices that are drawn (the row budget).
     rows: u32,
 }
 
@@ -33,7 +32,7 @@ enum From {
     Frontier { roots: Arc<[u32]>, size: u32 },
 }
 
-/// Rows whose list is not empty. `None` if all rows have a non-empty list.
+/// Rows whose adjacency list is not empty. `None` if no list is empty.
 #[derive(Debug)]
 struct Listed {
     rows: Option<Vec<u32>>,
@@ -53,14 +52,14 @@ impl Listed {
     }
 }
 
-/// Distribution of edges by `1/deg(u) + 1/deg(v)`: a uniform end among the rows with a list, and a
-/// uniform entry of its list. The two ends of an edge contribute the two terms, so no table by edge
-/// is needed.
+/// Distribution in which the probability of an edge is proportional to `1/deg(u) + 1/deg(v)`. A
+/// draw chooses a row with a list uniformly, and then an entry of its list. The two ends of an edge
+/// contribute the two terms, so no table by edge is needed.
 #[derive(Debug)]
 struct Ends {
     targets: Listed,
-    /// Rows with outgoing edges. `None` if every edge has its reverse, because then each source is
-    /// a target as well.
+    /// Rows with outgoing edges. `None` if every edge has its reverse, because each source is then
+    /// also a target.
     sources: Option<Listed>,
 }
 
@@ -120,7 +119,7 @@ impl Draws {
         Ok(Self { from, rows })
     }
 
-    /// Returns the maximum number of vertices of a sample.
+    /// Returns the maximum number of vertices in a sample.
     pub(super) fn most(&self) -> u32 {
         match self.from {
             From::Walks { length, .. } => self.rows / (length + 1) * (length + 1),
@@ -180,8 +179,8 @@ impl Draws {
     }
 }
 
-/// Returns `||A~[:, v]||^2` of each v, with A~ = `(D + I)^-1 (A + I)`. It is the sum of `1 / (deg +
-/// 1)^2` over the lists that contain v and v's own list.
+/// Returns `||A~[:, v]||^2` for each vertex v, with A~ = `(D + I)^-1 (A + I)`. It is the sum of `1
+/// / (deg + 1)^2` over the lists that contain v and over v's own list.
 fn column_norms(graph: &Graph) -> Vec<f64> {
     let mut norms = vec![0.0; graph.vertices() as usize];
     for row in 0..graph.vertices() {

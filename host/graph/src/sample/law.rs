@@ -1,24 +1,25 @@
-//! Discrete distribution over many rows, drawn in constant time with an alias table (Walker 1977,
-//! built as by Vose 1991).
+//! Discrete distribution over many rows, from which an alias table draws in constant time (Walker
+//! 1977, built as by Vose 1991).
 
 /// One of n cells of equal probability. The outcome is the cell's own row if the random bits are
-/// below the threshold, else the other row.
+/// below the threshold, and the other row otherwise.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
-    /// Probability of the cell's own row, times 2^32. A cell with only one outcome has itself as
-    /// the other row.
+    /// Probability of the cell's own row, times 2^32. A cell with a single outcome has its own row
+    /// as the other row.
     threshold: u32,
     other: u32,
 }
 
-/// Distribution over `0..n`, with 8 bytes per row.
+/// Distribution over the rows `0..n`, which takes 8 bytes per row.
 #[derive(Debug)]
 pub(super) struct Law {
     cells: Vec<Cell>,
 }
 
 impl Law {
-    /// Creates the distribution with these weights, which are finite and above 0.
+    /// Creates the distribution for the given weights of the rows, which must be finite and above
+    /// 0.
     pub(super) fn new(mut weights: Vec<f64>) -> Self {
         let total: f64 = weights.iter().sum();
         let scale = weights.len() as f64 / total;
@@ -41,8 +42,8 @@ impl Law {
         Self { cells }
     }
 
-    /// Draws a row from a random word. The high half of the product chooses the cell, and the low
-    /// half chooses the outcome.
+    /// Draws a row from a random word. The high half of a product chooses the cell, and the low
+    /// half chooses between the cell's two outcomes.
     #[inline(always)]
     pub(super) fn draw(&self, word: u64) -> u32 {
         let product = u128::from(word) * self.cells.len() as u128;

@@ -1,13 +1,13 @@
-//! Sampling methods that start at target vertices: GraphSAGE's sampled neighbours and the ShaDow
-//! k-hop sampler.
+//! Sampling methods that start at target vertices, which are GraphSAGE's neighbour sampling and the
+//! ShaDow k-hop sampler.
 
 use super::room::{Lists, Room, ask_ahead};
 use super::{SampleKey, Subgraph, refused};
 use crate::adjacency::Graph;
 use crate::error::Result;
 
-/// Maximum number of incoming edges of a row, indexed by the row's distance in hops from the
-/// targets.
+/// Maximum number of incoming edges that are drawn for a row. The index is the row's distance from
+/// the targets, in hops.
 #[derive(Debug)]
 pub(super) struct FanOut(Vec<u32>);
 
@@ -22,7 +22,7 @@ impl FanOut {
         Ok(Self(fan_out))
     }
 
-    /// Returns the maximum number of rows from `targets` targets.
+    /// Returns the maximum number of rows in a sample with `targets` targets.
     pub(super) fn most(&self, targets: u32) -> u32 {
         let (mut all, mut ring) = (targets, targets);
         for &fan_out in &self.0 {

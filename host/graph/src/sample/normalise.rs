@@ -9,37 +9,37 @@
 use super::{Room, SampleKey, Sampler, Subgraph};
 use crate::adjacency::Graph;
 
-/// Maximum weight of an edge, as in the publication.
+/// Maximum weight of an edge, as published for GraphSAINT.
 pub const MOST: f32 = 1e4;
-/// Weight of an edge that is in no counted subgraph, and count of a row that is in none, as in the
-/// publication.
+/// Weight of an edge that no counted subgraph contains, and count of a row that none contains, as
+/// published for GraphSAINT.
 pub const UNSEEN: f32 = 0.1;
-/// Round number in the keys of counted subgraphs. No round of training has this number.
+/// Round in the keys of counted subgraphs. No round of training has this index.
 pub const COUNTED_ROUND: u32 = u32::MAX;
 
-/// Number of counted subgraphs that contain each row and each edge of a graph.
+/// Numbers of counted subgraphs that contain each row and each edge of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
-    /// Counts of the rows, `[V]`.
+    /// Number of counted subgraphs that contain each row.
     pub vertices: Vec<u32>,
-    /// Counts of the edges, `[E]`, in the order of incoming entries.
+    /// Number of counted subgraphs that contain each edge, in the order of the incoming lists.
     pub edges: Vec<u32>,
     /// Number of counted subgraphs.
     pub subgraphs: u32,
-    /// Total number of rows of the counted subgraphs.
+    /// Total number of rows in the counted subgraphs.
     rows: u64,
 }
 
 impl Counts {
-    /// Creates counts of no subgraph. They take 4 bytes per vertex and 4 bytes per edge.
+    /// Creates counts without any subgraph. They take 4 bytes per vertex and 4 bytes per edge.
     pub fn new(graph: &Graph) -> Self {
         let (vertices, edges) = (graph.vertices() as usize, graph.edges() as usize);
         Self { vertices: vec![0; vertices], edges: vec![0; edges], subgraphs: 0, rows: 0 }
     }
 
-    /// Counts the subgraphs 0, 1, ... of round [`COUNTED_ROUND`], until they have more rows in
-    /// total than `coverage` times `roots`, the number of training rows. Counts at most `most`
-    /// subgraphs.
+    /// Counts the subgraphs 0, 1, ... of round [`COUNTED_ROUND`]. It stops when their total number
+    /// of rows exceeds `coverage` times `roots`, the number of training rows. At most `most`
+    /// subgraphs are counted.
     pub fn from_sampler(
         sampler: &Sampler,
         graph: &Graph,
@@ -57,12 +57,13 @@ impl Counts {
         counts
     }
 
-    /// Returns whether the counted subgraphs have more rows in total than `coverage` times `roots`.
+    /// Returns true if the total number of rows in the counted subgraphs exceeds `coverage` times
+    /// `roots`.
     pub fn covers(&self, coverage: u32, roots: u32) -> bool {
         self.rows > u64::from(coverage) * u64::from(roots)
     }
 
-    /// Adds a subgraph of the graph to the counts.
+    /// Adds a subgraph to the counts.
     ///
     /// # Panics
     /// Panics if the subgraph has rows or edges that the graph does not have.
@@ -73,8 +74,8 @@ impl Counts {
         self.rows += subgraph.ids.len() as u64;
     }
 
-    /// Adds the counts of another thread for the same graph. The sums do not depend on the order of
-    /// calls.
+    /// Adds the counts that another thread has made for the same graph. The sums do not depend on
+    /// the order of the calls.
     pub fn merge(&mut self, other: &Self) {
         self.vertices.iter_mut().zip(&other.vertices).for_each(|(own, count)| *own += count);
         self.edges.iter_mut().zip(&other.edges).for_each(|(own, count)| *own += count);
@@ -82,8 +83,8 @@ impl Counts {
         self.rows += other.rows;
     }
 
-    /// Returns the weight of each entry of the subgraph's lists, `[edges]`: `C_v / C_e`, at most
-    /// [`MOST`], or [`UNSEEN`] if C_e is 0.
+    /// Returns the weight of each entry of the subgraph's lists, which is `C_v / C_e`. The weight
+    /// is at most [`MOST`], and [`UNSEEN`] if C_e is 0.
     ///
     /// # Panics
     /// Panics under the conditions of [`Counts::add`].
@@ -101,7 +102,7 @@ impl Counts {
         factors
     }
 
-    /// Returns the loss weight of each row of the subgraph, `[rows]`: `N / (C_v roots)`. A row that
+    /// Returns the loss weight of each row of the subgraph, which is `N / (C_v roots)`. A row that
     /// was never counted has the count [`UNSEEN`].
     ///
     /// # Panics

@@ -19,24 +19,25 @@ use crate::error::Result;
 
 /// Maximum number of parts of a graph, and of masks of a part.
 pub const MOST_PARTS: u32 = 1 << 16;
-/// Round numbers in the keys by which edges are assigned to parts and masks. No round of training
-/// has these numbers.
+/// Round in the keys by which edges are assigned to parts. The next constant is the round for
+/// masks. No round of training has these indices.
 const PART_ROUND: u32 = u32::MAX - 1;
 const MASK_ROUND: u32 = u32::MAX - 2;
 
-/// One part of a partitioned graph.
+/// Part of a partitioned graph, with loss weights and masks of dropped edges.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// Subgraph of the part, with rows in ascending order. The loss counts all training rows.
+    /// Subgraph of the part, whose rows ascend. All training rows count in the loss.
     pub subgraph: Subgraph,
-    /// Loss weight of each row, `[rows]`: its local degree divided by its degree, or 1 for a vertex
-    /// without edges.
+    /// Loss weight of each row. It is the row's degree in the part divided by its degree in the
+    /// graph, or 1 for a vertex without edges.
     pub weights: Vec<f32>,
-    /// One bit per list entry for each mask, set if the mask keeps the entry.
+    /// Masks of dropped edges, with one bit per list entry. The bit is set if the mask keeps the
+    /// entry.
     masks: Vec<Vec<u64>>,
 }
 
-/// All parts of a partitioned graph.
+/// Partition of a graph into parts that have no edge in common.
 #[derive(Debug, Clone)]
 pub struct Parts {
     parts: Vec<Part>,
@@ -44,8 +45,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Divides a graph into `count` parts by hashes with `seed`, without masks. An edge and its
-    /// reverse are in the same part. A vertex without edges is in one part.
+    /// Divides a graph into `count` parts by hashes with the seed `seed`. The parts have no masks.
+    /// An edge and its reverse are in the same part. A vertex without edges is in one part.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`](crate::error::Error::Parameter) if `count` is 0 or above
@@ -79,8 +80,8 @@ impl Parts {
         Ok(Self { parts, vertices: graph.vertices() })
     }
 
-    /// Draws `count` masks for each part, replacing earlier masks. Each mask drops a fraction
-    /// `rate` of the part's edges on average. An edge and its reverse are dropped together.
+    /// Draws `count` masks for each part, which replace earlier masks. On average, each mask drops
+    /// a fraction `rate` of the part's edges. An edge and its reverse are dropped together.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`](crate::error::Error::Parameter) if `count` is 0 or above
@@ -103,12 +104,12 @@ impl Parts {
         Ok(())
     }
 
-    /// Returns the parts in the order of their numbers.
+    /// Returns the parts, in the order of their indices.
     pub fn as_slice(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Returns the average number of parts that contain a vertex, at least 1.
+    /// Returns the average number of parts that contain a vertex, which is at least 1.
     pub fn replication(&self) -> f64 {
         let rows: usize = self.parts.iter().map(|part| part.subgraph.ids.len()).sum();
         rows as f64 / f64::from(self.vertices)
@@ -116,19 +117,19 @@ impl Parts {
 }
 
 impl Part {
-    /// Returns the number of masks.
+    /// Returns the number of masks of dropped edges.
     pub fn masks(&self) -> u32 {
         self.masks.len() as u32
     }
 
-    /// Returns the index of the mask for a round, drawn uniformly with `key`, whose interval is the
-    /// number of the part. Without masks it is 0.
+    /// Draws a mask for a round uniformly, and returns its index. The interval of `key` is the
+    /// index of the part. Without masks the index is 0.
     pub fn mask(&self, key: SampleKey) -> u32 {
         key.stream().below(self.masks.len() as u64) as u32
     }
 
-    /// Returns the part without the edges that a mask drops. All rows stay. A mask that does not
-    /// exist drops nothing.
+    /// Returns the part's subgraph without the edges that a mask drops. All rows remain. A mask
+    /// that does not exist drops nothing.
     pub fn dropped(&self, mask: u32) -> Subgraph {
         let Some(mask) = self.masks.get(mask as usize) else { return self.subgraph.clone() };
         let Subgraph { ids, hops, incoming, edges, .. } = &self.subgraph;
@@ -151,8 +152,8 @@ impl Part {
     }
 }
 
-/// Returns one bit per list entry, set if the entry is kept. The random number of an entry is
-/// addressed by its two vertices, the smaller one as the row.
+/// Returns a mask with one bit per list entry, which is set if the entry is kept. The random number
+/// of an entry is addressed by its two vertices, of which the smaller one is the row.
 fn mask_of(subgraph: &Subgraph, dropout: Dropout) -> Vec<u64> {
     let mut mask = vec![0; subgraph.edges.len().div_ceil(64)];
     let mut at = 0;
@@ -168,8 +169,8 @@ fn mask_of(subgraph: &Subgraph, dropout: Dropout) -> Vec<u64> {
     mask
 }
 
-/// Degrees of a graph's vertices, counting both directions. In a symmetric graph an edge and its
-/// reverse count as one.
+/// Degrees of a graph's vertices, which count the edges of both directions. In a symmetric graph an
+/// edge and its reverse count as one.
 struct Degrees<'a>(&'a Graph);
 
 impl Degrees<'_> {
@@ -179,10 +180,10 @@ impl Degrees<'_> {
     }
 }
 
-/// Part under construction, which receives entries by ascending target.
+/// Part under construction, which receives list entries in ascending order of their targets.
 #[derive(Default)]
 struct Building {
-    /// Targets with their numbers of entries, including vertices without edges.
+    /// Targets with their numbers of list entries, including vertices without edges.
     rows: Vec<(u32, u64)>,
     sources: Vec<u32>,
     edges: Vec<u64>,

@@ -1,43 +1,44 @@
-//! Scratch memory of a thread for drawing subgraphs, reused by every draw.
+//! Scratch memory of one thread for drawing subgraphs, which every draw reuses.
 
 use super::frontier::Dashboard;
 use crate::adjacency::{Adjacency, Graph};
 use crate::random::SplitMix64;
 use eciton_gather::prefetch;
 
-/// Number of rows between the prefetch of a list and its use.
+/// Number of rows by which the prefetch of a list is ahead of its use.
 const AHEAD: usize = 4;
 /// Maximum number of cache lines of a list that are prefetched. The processor prefetches the rest
-/// by itself.
+/// itself.
 const LINES: usize = 16;
-/// Number of list entries in a cache line.
+/// Number of list entries in one cache line.
 const LINE: usize = 16;
-/// Number of list entries that are scanned in the time of one row lookup.
+/// Number of list entries that can be scanned in the time of one row lookup.
 const SCANNED: usize = 16;
 
-/// Scratch memory of one thread for drawing subgraphs: 4 1/8 bytes per vertex of the largest graph,
-/// plus the memory of the method. It carries no data from one sample to the next.
+/// Scratch memory of one thread for drawing subgraphs. It takes 4 1/8 bytes per vertex of the
+/// largest graph, plus the memory of the sampling method. It carries no data from one sample to the
+/// next.
 #[derive(Debug, Default)]
 pub struct Room {
-    /// One bit per row, set if the row is in the subgraph. Between samples no bit is set.
+    /// Bits of the rows, which are set for the rows in the subgraph. Between samples no bit is set.
     bits: Vec<u64>,
     /// Local row of each row whose bit is set. Most rows that are looked up are not in the
-    /// subgraph, so the bits are read first. The bits of a large graph fit a cache that is too
-    /// small for local rows.
+    /// subgraph, so their bits are read first. The bits of a large graph fit into a cache that is
+    /// too small for the local rows.
     local: Vec<u32>,
-    /// Positions within a list: of sources in the subgraph (`hits`) and of drawn sources
-    /// (`chosen`).
+    /// Positions of the entries of a list whose sources are in the subgraph. The next field has the
+    /// positions that were drawn.
     hits: Vec<u32>,
     pub(super) chosen: Vec<u32>,
-    /// One number per position of a list. It equals `now` if the position is taken.
+    /// Marks of the positions of a list. A position is taken if its mark equals `now`.
     taken: Vec<u32>,
     now: u32,
-    /// Keys by which a list is sorted.
+    /// Keys by which the entries of a list are sorted.
     pub(super) keys: Vec<u64>,
     pub(super) dashboard: Dashboard,
 }
 
-/// Lists of in-neighbours under construction, row by row.
+/// Lists of in-neighbours under construction, to which one row after the other is added.
 pub(super) struct Lists {
     offsets: Vec<u64>,
     neighbours: Vec<u32>,
@@ -57,7 +58,7 @@ impl Lists {
         self.edges.push(edge);
     }
 
-    /// Ends a row's list. A row without entries has an empty list.
+    /// Ends the list of the current row, which may be empty.
     pub(super) fn end(&mut self) {
         self.offsets.push(self.neighbours.len() as u64);
     }
@@ -67,8 +68,8 @@ impl Lists {
     }
 }
 
-/// Prefetches the list of the row at `at` + [`AHEAD`], and the offset of the row at twice this
-/// distance. Rows are spread over the graph, so their lists are in no cache.
+/// Prefetches the list of the row at index `at` + [`AHEAD`], and the offset of the row at twice
+/// this distance. Rows are spread over the graph, so their lists are in no cache.
 #[inline(always)]
 pub(super) fn ask_ahead(graph: &Graph, rows: &[u32], at: usize) {
     if let Some(&row) = rows.get(at + 2 * AHEAD) {
@@ -81,7 +82,7 @@ pub(super) fn ask_ahead(graph: &Graph, rows: &[u32], at: usize) {
 }
 
 impl Room {
-    /// Grows the memory to the rows of `graph`.
+    /// Grows the memory to the number of rows of `graph`.
     pub(super) fn fit(&mut self, graph: &Graph) {
         let rows = graph.vertices() as usize;
         if self.local.len() < rows {
@@ -90,7 +91,7 @@ impl Room {
         }
     }
 
-    /// Adds a row to the subgraph. Returns true if the row is new.
+    /// Adds a row to the subgraph. Returns true if the subgraph did not contain it before.
     #[inline(always)]
     pub(super) fn enter(&mut self, row: u32) -> bool {
         let word = &mut self.bits[row as usize / 64];
@@ -99,7 +100,8 @@ impl Room {
         *word != before
     }
 
-    /// Returns the local row of `row`, which is `next` if the row is new.
+    /// Adds a row to the subgraph and returns its local row. If the row is new, its local row is
+    /// `next`.
     #[inline(always)]
     pub(super) fn place(&mut self, row: u32, next: u32) -> u32 {
         if self.enter(row) {
@@ -108,15 +110,16 @@ impl Room {
         self.local[row as usize]
     }
 
-    /// Removes all rows from the subgraph.
+    /// Removes the rows `rows`, which are all rows of the subgraph.
     pub(super) fn leave(&mut self, rows: &[u32]) {
         for &row in rows {
             self.bits[row as usize / 64] = 0;
         }
     }
 
-    /// Appends to `lists` the lists of `ids`, limited to sources that are in `ids`. `ids` ascend,
-    /// and the first has the local row `first`. Afterwards the subgraph is empty again.
+    /// Appends the lists of the rows `ids` to `lists`, without the sources that are not in `ids`.
+    /// `ids` must ascend, and its first row has the local row `first`. Afterwards the subgraph is
+    /// empty again.
     pub(super) fn induce(&mut self, graph: &Graph, ids: &[u32], first: u32, lists: &mut Lists) {
         for (&id, local) in ids.iter().zip(first..) {
             self.enter(id);
@@ -161,8 +164,9 @@ impl Room {
         self.leave(ids);
     }
 
-    /// Fills `chosen` with `count` distinct positions of `0..of`, or with all positions if there
-    /// are no more. All sets are equally likely (Floyd's method: Bentley and Floyd 1987).
+    /// Chooses `count` distinct positions of `0..of`, or all positions if there are no more, and
+    /// writes them to `chosen`. All sets have the same probability (Floyd's method: Bentley and
+    /// Floyd 1987).
     pub(super) fn choose(&mut self, random: &mut SplitMix64, count: u32, of: u32, chosen: &mut Vec<u32>) {
         chosen.clear();
         if of <= count {

@@ -4,31 +4,31 @@ use super::room::{Lists, Room};
 use crate::adjacency::{Adjacency, Graph};
 use crate::error::{Error, Place, Result};
 
-/// Sampled subgraph in local rows.
+/// Sampled subgraph, whose rows are numbered locally from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subgraph {
-    /// Row of the graph for each local row, `[rows]`. With an induced method, rows ascend, each
-    /// once. With [`Method::Neighbours`](super::Method::Neighbours), the targets come first, then
-    /// the rows at one hop, and so on, each once. With [`Method::Shadow`](super::Method::Shadow),
-    /// there is one ascending run per target.
+    /// Row of the graph for each local row. With an induced method, the rows ascend, each once.
+    /// With [`Method::Neighbours`](super::Method::Neighbours), the targets come first, then the
+    /// rows at one hop, and so on, each once. With [`Method::Shadow`](super::Method::Shadow), there
+    /// is one ascending run per target.
     pub ids: Vec<u32>,
     /// Number of local rows within h hops of the targets, for each h. These rows come first. The
     /// last value is the number of all rows. There is only one value if every layer computes all
     /// rows.
     pub hops: Vec<u32>,
-    /// Lists of in-neighbours in local rows, sources ascending. If there are several hops, the rows
-    /// of the last hop have empty lists.
+    /// Lists of in-neighbours in local rows, whose sources ascend. If there are several hops, the
+    /// rows of the last hop have empty lists.
     pub incoming: Adjacency,
-    /// Index of each entry of `incoming` among the graph's incoming entries, `[edges]`, by which
-    /// its weight and features are found.
+    /// Index of each entry of `incoming` among the graph's incoming entries. The entry's weight and
+    /// features are found by this index.
     pub edges: Vec<u64>,
-    /// Local rows that the loss counts, in the order of the targets. If `None`, every local
-    /// training row counts.
+    /// Local rows that count in the loss, in the order of the targets. If `None`, every local row
+    /// that is a training row counts.
     pub targets: Option<Vec<u32>>,
 }
 
 impl Subgraph {
-    /// Returns all rows of a graph, with the graph's own lists.
+    /// Returns the subgraph of all rows of `graph`, with the graph's own lists.
     pub fn whole(graph: &Graph) -> Self {
         Self {
             ids: (0..graph.vertices()).collect(),
@@ -39,7 +39,7 @@ impl Subgraph {
         }
     }
 
-    /// Returns the subgraph of the rows `ids`, which ascend, with all edges between them.
+    /// Returns the subgraph of the rows `ids`, with all edges between them.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] if `ids` does not ascend, and [`Error::UnknownVertex`] for an
@@ -64,8 +64,8 @@ impl Subgraph {
         Ok(Self::of_checked(graph, ids, room))
     }
 
-    /// Returns the subgraph of rows that are known to ascend and to exist, as in
-    /// [`Subgraph::induced`].
+    /// Returns the subgraph of the rows `ids` like [`Subgraph::induced`]. They are known to ascend
+    /// and to exist.
     pub(super) fn of_checked(graph: &Graph, ids: Vec<u32>, room: &mut Room) -> Self {
         let mut lists = Lists::new(ids.len());
         room.induce(graph, &ids, 0, &mut lists);

@@ -1,48 +1,49 @@
-//! Splits drawn from labels and a random seed: by fractions, by numbers per class, or as folds.
-//! Rows without a label are in no part. In a data set of many graphs, the rows are the standing
-//! vertices, which represent their graphs.
+//! Splits that are drawn from labels and a random seed, by fractions, by numbers per class, or as
+//! folds. Rows without a label are in no part. In a data set of many graphs, the rows are the
+//! standing vertices, which represent their graphs.
 
 use super::{NO_LABEL, Split, labelled};
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::random::SplitMix64;
 
-/// Rule by which a split is drawn.
+/// Rule by which a split into training, validation and test rows is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Draw {
     /// Fractions for training, validation and test, of all rows or of each class. The boundary
     /// between two parts is at the sum of the fractions before it, rounded down to whole rows.
     /// Within a class it is rounded to the nearest row.
     Shares {
-        /// Fractions in [0, 1], with a sum of at most 1.
+        /// Fractions for training, validation and test, from 0 to 1. Their sum is at most 1.
         shares: [f64; 3],
-        /// True if the fractions apply to each class.
+        /// True if the fractions apply to each class separately.
         stratified: bool,
     },
-    /// Training rows of each class, then validation and test rows out of the rest.
+    /// A fixed number of training rows of each class. Validation and test rows are drawn from the
+    /// remaining rows.
     PerClass {
-        /// Number of training rows of each class.
+        /// Number of training rows in each class.
         train: u32,
-        /// Total number of validation rows.
+        /// Total number of validation rows of all classes.
         validation: u32,
         /// Total number of test rows. If `None`, all remaining rows are for test.
         test: Option<u32>,
     },
-    /// Rows are assigned to folds in turn. The fold `fold` is for test, and the next fold for
-    /// validation.
+    /// Folds, to which rows are assigned in turn. The fold `fold` is for test, and the next fold
+    /// for validation.
     Folds {
-        /// Number of folds, at least 3.
+        /// Number of folds, which is at least 3.
         folds: u32,
-        /// Index of the test fold, below `folds`.
+        /// Index of the fold for test, which is below `folds`.
         fold: u32,
-        /// True if classes are assigned to folds one after the other. The number of rows of a class
-        /// then differs by at most one between folds.
+        /// True if classes are assigned to the folds one after the other. The number of rows of a
+        /// class then differs by at most one between folds.
         stratified: bool,
     },
 }
 
 impl Draw {
-    /// Draws the split with [`SplitMix64`]. The result depends only on the labels, the rule and the
+    /// Draws the split with [`SplitMix64`]. The result depends only on the rule, the labels and the
     /// seed.
     ///
     /// # Errors
@@ -95,7 +96,7 @@ fn shuffled(mut rows: Vec<u32>, random: &mut SplitMix64) -> Vec<u32> {
     rows
 }
 
-/// Returns the labelled rows of each class. Classes and rows are in ascending order.
+/// Returns the labelled rows of each class that has any. Classes and rows are in ascending order.
 fn by_class(labels: &Labels, rows: Vec<u32>) -> Result<Vec<Vec<u32>>> {
     let Some(of) = labels.as_classes() else {
         let reason = "it needs classes, but these labels are flags or numbers; use random or folds";
@@ -112,7 +113,8 @@ fn by_class(labels: &Labels, rows: Vec<u32>) -> Result<Vec<Vec<u32>>> {
     Ok(classes)
 }
 
-/// Divides shuffled rows by fractions. A boundary is rounded down after `rounding` is added to it.
+/// Divides shuffled rows into training, validation and test rows. A boundary between them is
+/// rounded down after `rounding` has been added to it.
 fn share(split: &mut Split, rows: Vec<u32>, shares: [f64; 3], rounding: f64) {
     let mut rows = rows.into_iter();
     let (all, mut until, mut taken) = (rows.len(), 0.0, 0);

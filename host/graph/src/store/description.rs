@@ -1,4 +1,4 @@
-//! Reading and writing of `store.json`, the description of a store.
+//! Description of a store in the file `store.json`, which is read and written here.
 
 use std::path::Path;
 
@@ -10,52 +10,52 @@ use crate::error::{Error, Place, Result};
 use crate::labels::MAX_LABEL_COLUMNS;
 use crate::names::Names;
 
-/// File name of the description, by which a folder is recognised as a store.
+/// File name of a store's description. A folder with such a file is recognised as a store.
 pub const DESCRIPTION: &str = "store.json";
-/// Name of the format in `store.json`.
+/// Name of the store format, which `store.json` contains.
 pub const FORMAT: &str = "eciton-store";
 /// Latest store version that this program reads. A store is written in the first version that
-/// supports its content, so that older programs can read it as well. Version 1 has classes, 2 other
-/// labels, 3 edge features, 4 many graphs, 5 corrections of features.
+/// supports its content, so that older programs can also read it. Version 1 has classes, 2 other
+/// labels, 3 edge features, 4 many graphs, and 5 corrections of features.
 pub const VERSION: u64 = 5;
 /// Maximum total length of the names of classes and columns in a store, in bytes of JSON.
 pub const MAX_NAMES_BYTES: usize = 1 << 19;
 
-/// Maximum length of a `store.json` that is read, in bytes.
+/// Maximum length of a `store.json` file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// Version of stores whose labels are classes.
+/// First store version, whose labels are classes.
 const CLASSES_VERSION: u64 = 1;
-/// Version of stores whose labels are flags or numbers.
+/// First store version that supports flags and numbers as labels.
 const VALUES_VERSION: u64 = 2;
-/// Version of stores with edge features.
+/// First store version that supports edge features.
 const EDGES_VERSION: u64 = 3;
-/// Version of stores of many graphs.
+/// First store version that supports data sets of many graphs.
 const GRAPHS_VERSION: u64 = 4;
-/// Version of stores with corrections of features.
+/// First store version that supports corrections of features.
 const CORRECTIONS_VERSION: u64 = 5;
 const _: () = assert!(CORRECTIONS_VERSION == VERSION);
 
-/// Storage format of features.
+/// Format in which a store contains the features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// One column per vertex: each row has a 1 in its own column. No values are stored.
+    /// One column per vertex. Each row has a 1 in its own column, and no values are stored.
     Identity,
     Dense,
     Sparse,
 }
 
-/// Kind of labels in a store.
+/// Kind of the labels in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LabelKind {
-    /// Classes. The value is their number.
+    /// Classes. The value is the number of classes.
     Classes(u32),
-    /// Flags, 0 or 1. The value is the number of columns.
+    /// Flags that are 0 or 1. The value is the number of label columns.
     Flags(u32),
-    /// Numbers. The value is the number of columns.
+    /// Numbers. The value is the number of label columns.
     Numbers(u32),
 }
 
-/// Storage form of the user's ids.
+/// Form in which a store contains the user's ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ids {
     Dense,
@@ -73,7 +73,7 @@ impl Ids {
     }
 }
 
-/// Content of `store.json`.
+/// Content of the file `store.json`, which describes a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Description {
     pub(super) name: String,
@@ -84,9 +84,9 @@ pub(super) struct Description {
     pub(super) features: (Kind, u32),
     /// Number of corrections of features.
     pub(super) corrections: u64,
-    /// Number of columns of edge features. `None` if edges have no features.
+    /// Number of edge feature columns. `None` if edges have no features.
     pub(super) edge_features: Option<u32>,
-    /// Storage form of the user's ids of graphs. `None` if the data set is one graph.
+    /// Form of the user's ids of graphs. `None` if the data set is a single graph.
     pub(super) graphs: Option<Ids>,
     pub(super) ids: Ids,
     pub(super) names: Names,
@@ -94,7 +94,7 @@ pub(super) struct Description {
 }
 
 impl Description {
-    /// Returns the first version that supports the content of this store.
+    /// Returns the first store version that supports the content of this store.
     fn version(&self) -> u64 {
         match (self.graphs, self.edge_features, self.labels) {
             _ if self.corrections > 0 => CORRECTIONS_VERSION,
@@ -105,8 +105,8 @@ impl Description {
         }
     }
 
-    /// Returns the sections that this store must have, with the number of values of each if it is
-    /// known.
+    /// Returns the sections that this store must have. Each is paired with its number of values if
+    /// that is known.
     pub(super) fn expected(&self) -> Vec<(Section, Option<u64>)> {
         let (v, e) = (self.vertices, self.edges);
         let mut all = vec![(Section::Offsets, Some(v + 1)), (Section::Neighbours, Some(e))];
@@ -159,7 +159,7 @@ impl Description {
         all
     }
 
-    /// Returns the text of `store.json`.
+    /// Returns the text of the file `store.json`.
     pub(super) fn to_text(&self) -> String {
         let sections: Vec<Value> = self
             .sections
@@ -203,7 +203,7 @@ impl Description {
         format!("{all:#}\n")
     }
 
-    /// Reads the `store.json` of a folder.
+    /// Reads and checks the `store.json` of the folder `folder`.
     pub(super) fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(DESCRIPTION);
         let refused = |source| Error::Read { path: path.clone(), source };
@@ -317,8 +317,8 @@ impl Description {
     }
 }
 
-/// Returns the names as JSON. A list that does not fit into the rest of [`MAX_NAMES_BYTES`] is left
-/// out.
+/// Returns the names of classes and columns as JSON. A list that does not fit into the rest of
+/// [`MAX_NAMES_BYTES`] is left out.
 fn names(names: &Names) -> Option<Value> {
     let mut room = MAX_NAMES_BYTES;
     let mut all = Map::new();
@@ -346,7 +346,7 @@ fn wrong(path: &Path, expected: impl Into<String>, found: impl Into<String>) -> 
     Error::malformed(Place::whole(path.display().to_string()), expected, found)
 }
 
-/// Fields of a JSON object in the file.
+/// Fields of a JSON object in the file `store.json`.
 struct Fields<'a> {
     json: &'a Map<String, Value>,
     path: &'a Path,
@@ -384,7 +384,7 @@ impl<'a> Fields<'a> {
         ids.ok_or_else(|| wrong(self.path, "ids that are dense, numbers or words", found))
     }
 
-    /// Returns the names of classes and columns, if there are any.
+    /// Returns the names of classes and columns. They are empty if the file contains none.
     fn names(&self) -> Result<Names> {
         if !self.json.contains_key("names") {
             return Ok(Names::default());

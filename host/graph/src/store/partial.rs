@@ -1,25 +1,26 @@
-//! Temporary folder of a store that is being written, before it is renamed.
+//! Temporary folder of a store that is being written. It is renamed when the store is complete.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Name of the lock file that shows that a process is writing the store.
+/// Name of the lock file, which shows that a process is writing the store.
 const LOCK: &str = "writing";
 
-/// Temporary folder `.NAME.partial-store` next to the final path. It is removed with its content
-/// when this value is dropped, unless [`Partial::rename`] has renamed it.
+/// Temporary folder `.NAME.partial-store` next to the final path of a store. It is removed with its
+/// content when this value is dropped, unless [`Partial::rename`] has renamed it.
 pub(super) struct Partial {
     out: PathBuf,
     folder: PathBuf,
-    /// Lock file, held while the store is written. `None` after the folder has been renamed or
-    /// removed.
+    /// Lock file, which is locked while the store is written. It is `None` after the folder has
+    /// been renamed or removed.
     lock: Option<File>,
 }
 
 impl Partial {
-    /// Creates the folder, or reuses one that a killed process has left.
+    /// Creates the temporary folder for a store at `out`. A folder that a killed process has left
+    /// is reused.
     pub(super) fn create(out: &Path) -> Result<Self> {
         let Some(name) = out.file_name() else {
             let problem = "is not the name of a folder; give the name of the folder to write";
@@ -66,7 +67,7 @@ impl Partial {
         &self.folder
     }
 
-    /// Renames the folder to its final path.
+    /// Renames the folder to the final path of the store.
     pub(super) fn rename(mut self) -> Result<()> {
         vacant(&self.out)?;
         let path = self.folder.join(LOCK);

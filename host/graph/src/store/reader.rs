@@ -1,4 +1,4 @@
-//! Reader of stores: files are mapped, and checked before the data set is returned.
+//! Reader of stores, which maps their files and checks them before it returns the data set.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,15 +20,16 @@ use crate::mapping;
 use crate::split::Split;
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// Returns whether a store contains rows without a graph, according to its description.
+/// Returns true if the description of the store at `path` says that it contains rows without a
+/// graph.
 #[must_use]
 pub fn has_no_edges(path: &Path) -> bool {
     Description::open(path).is_ok_and(|described| described.edges == 0 && described.graphs.is_none())
 }
 
-/// Opens a store. Adjacency lists, features and edge features stay in the mapped files. Labels,
-/// split, graphs and ids are copied into memory. The files must not be changed or truncated while
-/// the data set exists; this crate never changes a store in place.
+/// Opens the store at `path`. Adjacency lists, features and edge features stay in the mapped files.
+/// Labels, split, graphs and ids are copied into memory. The files must not be changed or truncated
+/// while the data set exists. This crate never changes a store in place.
 ///
 /// All bytes are read once, in parallel. Lengths and checksums are compared, and all offsets, ids,
 /// columns and features are checked as in any other reader.
@@ -71,7 +72,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
     .checked()
 }
 
-/// Mapped sections of a store.
+/// Sections of a store, whose files are mapped into memory.
 struct Files<'a> {
     path: &'a Path,
     sections: Vec<(Written, Arc<dyn SlabOwner>)>,
@@ -93,7 +94,7 @@ impl<'a> Files<'a> {
         Ok(Self { path, sections: sections.iter().map(map).collect::<Result<_>>()? })
     }
 
-    /// Compares the checksums of all sections.
+    /// Computes the checksums of all sections and compares them with the description.
     fn check(&self) -> Result<()> {
         let found = checksum::crc32s(self.sections.iter().map(|(_, owner)| owner.bytes()).collect());
         for (found, (written, _)) in found.into_iter().zip(&self.sections) {

@@ -1,4 +1,4 @@
-//! Arrays of a store, and their writer.
+//! Sections of a store, which are its arrays, and the writer of a section.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -9,56 +9,60 @@ use eciton_tensor::{Plain, bytes_of};
 
 use crate::error::{Error, Result};
 
-/// Array of a store, in a file of its own.
+/// Array of a store, which is stored in a file of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
-    /// `[V + 1]` u64: start of each vertex's in-neighbours.
+    /// Start of each vertex's list of in-neighbours, as `[V + 1]` u64.
     Offsets,
-    /// `[E]` u32: in-neighbours, ascending for each vertex.
+    /// In-neighbours of all vertices, as `[E]` u32. They ascend for each vertex.
     Neighbours,
-    /// `[V + 1]` u64: start of each vertex's out-neighbours, if not every edge has its reverse.
+    /// Start of each vertex's list of out-neighbours, as `[V + 1]` u64. The section is absent if
+    /// every edge has its reverse.
     OutOffsets,
-    /// `[E]` u32: out-neighbours, ascending for each vertex, if not every edge has its reverse.
+    /// Out-neighbours of all vertices, as `[E]` u32. They ascend for each vertex. The section is
+    /// absent if every edge has its reverse.
     OutNeighbours,
-    /// `[V, stride]` f32: dense feature rows, padded with zeros.
+    /// Dense feature rows, as `[V, stride]` f32. Rows are padded with zeros.
     Features,
-    /// `[V + 1]` u64: start of each vertex's stored features in sparse rows.
+    /// Start of each vertex's stored features in sparse rows, as `[V + 1]` u64.
     FeatureOffsets,
-    /// `[stored]` u32: columns of the stored features, ascending for each vertex.
+    /// Columns of the features that sparse rows store, as `[stored]` u32. They ascend for each
+    /// vertex.
     FeatureColumns,
-    /// `[stored]` f32: values of the stored features.
+    /// Values of the features that sparse rows store, as `[stored]` f32.
     FeatureValues,
-    /// u32, ascending: row of each correction of a feature value.
+    /// Row of each correction of a feature value, as u32 in ascending order.
     CorrectionRows,
-    /// u32: column of each correction of a feature value.
+    /// Column of each correction of a feature value, as u32.
     CorrectionColumns,
-    /// f64: exact feature value minus the stored f32.
+    /// Corrections of feature values, as f64. A correction is the exact value minus the stored f32.
     CorrectionValues,
-    /// `[E, columns]` f32, without padding: edge features, in the order of `neighbours`.
+    /// Edge features, as `[E, columns]` f32 without padding. They are in the order of `neighbours`.
     EdgeFeatures,
-    /// `[V]` u32: class of each vertex. The largest u32 means no label.
+    /// Class of each vertex, as `[V]` u32. The largest u32 means that there is no label.
     Labels,
-    /// `[V, columns]` f32: flags or numbers of each vertex, instead of classes. NaN is unknown.
+    /// Flags or numbers of each vertex, as `[V, columns]` f32. NaN means that the value is unknown.
     LabelValues,
-    /// u32, ascending: ids of the vertices in the training split.
+    /// Ids of the training vertices, as u32 in ascending order.
     Train,
-    /// u32, ascending: ids of the vertices in the validation split.
+    /// Ids of the validation vertices, as u32 in ascending order.
     Validation,
-    /// u32, ascending: ids of the vertices in the test split.
+    /// Ids of the test vertices, as u32 in ascending order.
     Test,
-    /// `[V]` u32: for a data set of many graphs, the standing vertex of each vertex's graph.
+    /// Standing vertex of each vertex's graph, as `[V]` u32. Only a data set of many graphs has
+    /// this section.
     Graphs,
-    /// `[graphs]` u64: the user's ids of graphs, if they are numbers.
+    /// The user's ids of the graphs if they are numbers, as `[graphs]` u64.
     GraphIds,
-    /// `[graphs]` u64: end of each word of `graph-id-text`.
+    /// End of each graph id in `graph-id-text`, as `[graphs]` u64.
     GraphIdEnds,
-    /// Bytes: the user's ids of graphs as concatenated UTF-8, if they are words.
+    /// The user's ids of the graphs if they are words, as concatenated UTF-8 bytes.
     GraphIdText,
-    /// `[V]` u64: the user's ids of vertices, if they are numbers.
+    /// The user's ids of the vertices if they are numbers, as `[V]` u64.
     Ids,
-    /// `[V]` u64: end of each word of `id-text`.
+    /// End of each vertex id in `id-text`, as `[V]` u64.
     IdEnds,
-    /// Bytes: the user's ids of vertices as concatenated UTF-8, if they are words.
+    /// The user's ids of the vertices if they are words, as concatenated UTF-8 bytes.
     IdText,
 }
 
@@ -91,12 +95,15 @@ impl Section {
         Self::IdText,
     ];
 
-    /// Sections of vertex ids: numbers, or the ends of words and their text.
+    /// Sections for the user's ids of vertices. They are for numbers, for the ends of words, and
+    /// for the text of words.
     pub(super) const VERTEX_IDS: [Self; 3] = [Self::Ids, Self::IdEnds, Self::IdText];
-    /// Sections of graph ids: numbers, or the ends of words and their text.
+    /// Sections for the user's ids of graphs. They are for numbers, for the ends of words, and for
+    /// the text of words.
     pub(super) const GRAPH_IDS: [Self; 3] = [Self::GraphIds, Self::GraphIdEnds, Self::GraphIdText];
 
-    /// Returns the file name of the section. Its extension is the type of the values.
+    /// Returns the name of the section's file. Its extension is the type of the values, for
+    /// instance `offsets.u64`.
     pub fn file(self) -> &'static str {
         match self {
             Self::Offsets => "offsets.u64",
@@ -126,7 +133,7 @@ impl Section {
         }
     }
 
-    /// Returns the size of one value in bytes.
+    /// Returns the size of one value of the section, in bytes.
     pub fn width(self) -> u64 {
         match self.file().rsplit_once('.').map(|(_, element)| element) {
             Some("u64" | "f64") => 8,
@@ -136,19 +143,19 @@ impl Section {
     }
 }
 
-/// Section that has been written: its length and checksum.
+/// Section that has been written, with its length and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) section: Section,
-    /// Number of values (not bytes).
+    /// Number of values in the section.
     pub(crate) values: u64,
     pub(crate) crc32: u32,
 }
 
-/// Number of bytes that are buffered before they are written.
+/// Number of bytes that are buffered before they are written to the file.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Writer of one section.
+/// Writer of one section of a store, which consists of values of type `T`.
 pub(crate) struct SectionWriter<T> {
     section: Section,
     path: PathBuf,
@@ -159,7 +166,7 @@ pub(crate) struct SectionWriter<T> {
 }
 
 impl<T: Plain> SectionWriter<T> {
-    /// Creates the file of a section. An existing file at `path` is overwritten.
+    /// Creates the file of a section at `path`. An existing file is overwritten.
     pub(super) fn create(section: Section, path: PathBuf) -> Result<Self> {
         debug_assert_eq!(section.file().rsplit_once('.').map(|f| f.1), Some(T::NAME));
         let file = File::create(&path).map_err(|source| Error::Write { path: path.clone(), source })?;
@@ -167,7 +174,7 @@ impl<T: Plain> SectionWriter<T> {
         Ok(Self { section, path, file, crc32: crc32fast::Hasher::new(), values: 0, element: PhantomData })
     }
 
-    /// Appends values.
+    /// Appends values to the section.
     pub(crate) fn write(&mut self, values: &[T]) -> Result<()> {
         let bytes = bytes_of(values);
         self.crc32.update(bytes);
@@ -180,7 +187,8 @@ impl<T: Plain> SectionWriter<T> {
         self.values
     }
 
-    /// Writes the values that are still buffered.
+    /// Writes the values that are still buffered, and returns the length and checksum of the
+    /// section.
     pub(crate) fn finish(mut self) -> Result<Written> {
         self.file.flush().map_err(|source| Error::Write { path: self.path, source })?;
         Ok(Written { section: self.section, values: self.values, crc32: self.crc32.finalize() })

@@ -1,4 +1,4 @@
-//! Writer of stores, section by section.
+//! Writer of stores, which writes one section after the other.
 
 use std::io::Read;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::names::Names;
 use crate::split::Split;
 use crate::vertex_ids::VertexIds;
 
-/// Number of bytes of two sections that are compared at a time.
+/// Number of bytes that are compared at a time when two sections are compared.
 const COMPARED_BYTES: u64 = 1 << 18;
 
-/// Number of vertices and edges, and true if every edge has its reverse.
+/// Size of a graph, and true if each of its edges has its reverse.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GraphSize {
     pub(crate) vertices: u64,
@@ -31,10 +31,10 @@ pub(crate) struct GraphSize {
 }
 
 /// Writer of a store. Write the graph first ([`Writer::graph`] or
-/// [`build::external`](crate::build::external)), then the other parts in any order, each once, and
-/// then call [`Writer::finish`]. Without features, each vertex has its own one-hot feature. Without
-/// ids, each vertex is identified by its number. Nothing appears at the store's path before
-/// `finish`, and a writer that is dropped removes its files. It holds a buffer of 256 KiB for any
+/// [`build::external`](crate::build::external)), then each of the other parts once, in any order.
+/// Then call [`Writer::finish`]. Without features, each vertex has a one-hot feature of its own.
+/// Without ids, each vertex is identified by its number. Nothing appears at the store's path before
+/// `finish`. A writer that is dropped removes its files. It holds a buffer of 256 KiB, whatever the
 /// content.
 pub struct Writer {
     partial: Partial,
@@ -72,12 +72,12 @@ impl Writer {
         })
     }
 
-    /// Returns the folder of the files while the store is unfinished.
+    /// Returns the folder that contains the files of the unfinished store.
     pub(crate) fn folder(&self) -> &Path {
         self.partial.folder()
     }
 
-    /// Begins a section. Pass the finished section to [`Writer::keep`].
+    /// Begins a section of the store. The caller passes the finished section to [`Writer::keep`].
     pub(crate) fn section<T: Plain>(&self, section: Section) -> Result<SectionWriter<T>> {
         SectionWriter::create(section, self.folder().join(section.file()))
     }
@@ -88,7 +88,7 @@ impl Writer {
         self.sections.push(written);
     }
 
-    /// Removes a finished section that is not part of the store.
+    /// Removes the file of a finished section that does not become part of the store.
     pub(crate) fn discard(&self, section: Section) -> Result<()> {
         let path = self.folder().join(section.file());
         std::fs::remove_file(&path).map_err(|source| Error::Write { path, source })
@@ -126,12 +126,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Records the size of the graph whose sections have been written.
+    /// Sets the size of the graph whose sections have been written.
     pub(crate) fn set_graph(&mut self, size: GraphSize) {
         self.graph = Some(size);
     }
 
-    /// Writes the graph.
+    /// Writes the adjacency lists of the graph.
     ///
     /// # Errors
     /// Returns [`Error::Write`] if a file cannot be written.
@@ -193,7 +193,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Starts writing dense features of at least one column, row after row from vertex 0 on.
+    /// Begins dense features with `columns` columns. The rows are written one after the other, from
+    /// vertex 0 on.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] if `columns` is 0, and [`Error::Write`] if the file cannot be
@@ -207,8 +208,8 @@ impl Writer {
         Ok(RowsWriter { columns, padding: vec![0.0; padding], section, writer: self })
     }
 
-    /// Writes the features of all edges, in the order of the graph's in-lists. Without this call
-    /// edges have no features.
+    /// Writes the features of all edges, in the order of the graph's lists of in-neighbours. If
+    /// this function is not called, edges have no features.
     ///
     /// # Errors
     /// Returns [`Error::Write`] if a file cannot be written.
@@ -217,13 +218,13 @@ impl Writer {
         self.whole(Section::EdgeFeatures, rows.values())
     }
 
-    /// Adds edge features whose section has been written.
+    /// Adds edge features, whose section has already been written.
     pub(crate) fn keep_edge_features(&mut self, columns: u32, rows: Written) {
         self.edge_features = Some(columns);
         self.keep(rows);
     }
 
-    /// Writes the labels of all vertices. Must be called exactly once.
+    /// Writes the labels of all vertices. This function must be called exactly once.
     ///
     /// # Errors
     /// Returns [`Error::Write`] if a file cannot be written.
@@ -241,7 +242,7 @@ impl Writer {
         }
     }
 
-    /// Writes the split.
+    /// Writes the split into training, validation and test vertices.
     ///
     /// # Errors
     /// Returns [`Error::Write`] if a file cannot be written.
@@ -251,8 +252,8 @@ impl Writer {
         self.whole(Section::Test, &split.test)
     }
 
-    /// Writes the assignment of vertices to graphs, for a data set of many graphs. Without this
-    /// call the data set is one graph.
+    /// Writes the assignment of vertices to graphs, for a data set of many graphs. If this function
+    /// is not called, the data set is a single graph.
     ///
     /// # Errors
     /// Returns [`Error::Write`] if a file cannot be written.
@@ -262,12 +263,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns the number of directed edges of the graph, once the graph has been written.
+    /// Returns the number of directed edges, or `None` if the graph has not been written.
     pub fn edges(&self) -> Option<u64> {
         self.graph.map(|graph| graph.edges)
     }
 
-    /// Writes the user's ids of the vertices. Without this call the ids are 0..V.
+    /// Writes the user's ids of the vertices. If this function is not called, the ids are 0..V.
     ///
     /// # Errors
     /// Returns [`Error::Write`] if a file cannot be written.
@@ -276,13 +277,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Sets the names of classes and columns. Without this call they are numbers. Names beyond a
-    /// total of [`MAX_NAMES_BYTES`](super::MAX_NAMES_BYTES) are not stored.
+    /// Sets the names of classes and columns, which are numbers by default. A list of names is not
+    /// stored if the total exceeds [`MAX_NAMES_BYTES`](super::MAX_NAMES_BYTES).
     pub fn names(&mut self, names: &Names) {
         self.names = names.clone();
     }
 
-    /// Writes ids and returns their kind.
+    /// Writes ids to the given sections, and returns the form in which they were written.
     fn ids_of(&mut self, ids: &VertexIds, [numbers, ends, text]: [Section; 3]) -> Result<Ids> {
         match ids {
             VertexIds::Dense => Ok(Ids::Dense),
@@ -303,8 +304,8 @@ impl Writer {
         }
     }
 
-    /// Checks that all parts have been written with matching sizes, and renames the store to its
-    /// final path.
+    /// Checks that all parts have been written and have matching sizes, and renames the store to
+    /// its final path. `name` is the name of the data set.
     ///
     /// # Errors
     /// Returns [`Error::Mismatch`] if parts are absent or do not fit together, [`Error::Exists`] if
@@ -350,7 +351,7 @@ impl Writer {
     }
 }
 
-/// Writer of dense features, row after row, for a [`Writer`].
+/// Writer of dense features, to which one row after the other is appended.
 pub struct RowsWriter<'a> {
     columns: u32,
     padding: Vec<f32>,
@@ -359,7 +360,7 @@ pub struct RowsWriter<'a> {
 }
 
 impl RowsWriter<'_> {
-    /// Appends complete rows, row-major without padding.
+    /// Appends complete rows, whose values are given row by row without padding.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] if the last row is incomplete, and [`Error::Write`] if the file
@@ -380,7 +381,7 @@ impl RowsWriter<'_> {
         Ok(())
     }
 
-    /// Completes the features.
+    /// Completes the feature section and adds it to the store.
     ///
     /// # Errors
     /// Returns [`Error::Write`] if the file cannot be written.

@@ -1,60 +1,61 @@
-//! Image of the line task: outlines and strokes, and the lines that are proposed for it.
+//! Image of the line task, with outlines, strokes and the lines that are proposed for it.
 //!
 //! Lengths are in pixels, and the centre of pixel (x, y) is at (x, y). No function is called whose
-//! bits depend on the machine; directions use a rational parametrisation of the circle.
+//! bits depend on the machine. For this reason directions use a rational parametrisation of the
+//! circle.
 
 use super::super::keyed::{fill_normal, unit};
 use crate::random::SplitMix64;
 
-/// Width and height of an image in pixels.
+/// Width and height of an image, in pixels.
 pub const SIDE: usize = 64;
-/// Height of a crop in pixels, perpendicular to its line.
+/// Height of a crop perpendicular to its line, in pixels.
 pub const ACROSS: usize = 8;
 /// Number of samples of a crop along its line.
 pub const ALONG: usize = 32;
-/// Number of proposed lines per image.
+/// Number of lines that are proposed for each image.
 pub const PROPOSALS: usize = 40;
-/// Maximum distance, in pixels, between ends of two lines that are joined by an edge.
+/// Maximum distance between ends of two lines that an edge joins, in pixels.
 const NEAR: f64 = 3.0;
-/// Maximum displacement, in pixels, of a proposed end along each axis.
+/// Maximum displacement of a proposed line's end along each axis, in pixels.
 const DISPLACED: f64 = 1.0;
-/// Minimum distance, in pixels, between two corners, and between a corner and the image border.
+/// Minimum distance between two corners, and between a corner and the image border, in pixels.
 const APART: f64 = 6.0;
-/// Maximum number of attempts to draw a figure. After them, the image does without the figure.
+/// Maximum number of attempts to draw a figure. If all of them fail, the figure is left out.
 const TRIES: u32 = 60;
 
-/// Position in an image: x, y.
+/// Position in an image, as the coordinates x and y.
 pub type Point = [f64; 2];
 
-/// Proposed line of an image.
+/// Line that is proposed for an image, with its correct class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Proposal {
-    /// Ends of the line. The end with the smaller x comes first.
+    /// Ends of the line. The end with the smaller x is the first.
     pub ends: [Point; 2],
-    /// True if the line is a side of an outline.
+    /// True if the line is a side of an outline, which is what a model has to predict.
     pub is_side: bool,
 }
 
-/// Image and its proposed lines.
+/// Image of the line task with the lines that are proposed for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scene {
-    /// Grey values, `[SIDE, SIDE]` indexed by y and x. The background is 0.
+    /// Grey values of the pixels, row by row. The background is 0.
     pub pixels: Vec<f32>,
-    /// [`PROPOSALS`] proposed lines in random order.
+    /// Proposed lines in random order. Their number is [`PROPOSALS`].
     pub proposals: Vec<Proposal>,
 }
 
-/// Figures drawn so far: corners, and the pairs of corners that a line joins.
+/// Figures that have been drawn so far, as corners and pairs of corners that a line joins.
 #[derive(Debug, Default)]
 struct Drawing {
     corners: Vec<Point>,
-    /// Indices of two corners, and true if the line is a side of an outline.
+    /// Lines, each with the indices of two corners, and true if it is a side of an outline.
     lines: Vec<([usize; 2], bool)>,
 }
 
 impl Scene {
-    /// Draws an image with two or three outlines and six to nine strokes, from the random streams
-    /// `numbers` and `noise`.
+    /// Draws an image with two or three outlines and six to nine strokes. `numbers` determines the
+    /// figures, and `noise` the pixel noise with the standard deviation `deviation`.
     pub(super) fn draw(numbers: &mut SplitMix64, noise: SplitMix64, deviation: f32) -> Self {
         let mut pixels = vec![0.0; SIDE * SIDE];
         let mut drawing = Drawing::default();
@@ -70,9 +71,9 @@ impl Scene {
         Self { pixels, proposals: drawing.proposals(numbers) }
     }
 
-    /// Appends the crop of a line, `[ACROSS, ALONG]`: bilinear samples of the image, rotated so
-    /// that the line runs along the middle. An eighth of the line at each end, where other lines
-    /// begin, is left out.
+    /// Appends the crop of a line to `values`. The crop has [`ACROSS`] rows of [`ALONG`] bilinear
+    /// samples of the image, and the line runs along its middle. An eighth of the line at each end,
+    /// where other lines begin, is left out.
     pub fn crop(&self, line: &Proposal, values: &mut Vec<f32>) {
         let [[x, y], [to_x, to_y]] = line.ends;
         let (along_x, along_y) = (to_x - x, to_y - y);
@@ -99,7 +100,7 @@ impl Scene {
         row(top) * (1.0 - below) + row(top + 1) * below
     }
 
-    /// Returns all pairs of proposals that have ends within three pixels of each other.
+    /// Returns all pairs of proposed lines that have ends within three pixels of each other.
     pub fn neighbours(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let all = self.proposals.iter().enumerate();
         all.flat_map(move |(one, line)| {
@@ -119,23 +120,24 @@ fn distance(a: Point, b: Point) -> f64 {
     (x * x + y * y).sqrt()
 }
 
-/// Returns a random number in `least..most`.
+/// Returns a random number that is at least `least` and below `most`.
 fn between(numbers: &mut SplitMix64, least: f64, most: f64) -> f64 {
     least + (most - least) * unit(numbers.next_u64())
 }
 
-/// Returns the product of two directions, as complex numbers.
+/// Returns the product of two directions as complex numbers, which adds their angles.
 fn turned(a: Point, b: Point) -> Point {
     [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]
 }
 
-/// Returns the direction with the angle 2 arctan t.
+/// Returns the unit vector with the angle 2 arctan t.
 fn direction(t: f64) -> Point {
     let square = t * t;
     [(1.0 - square) / (1.0 + square), 2.0 * t / (1.0 + square)]
 }
 
-/// Returns a random direction: an angle within an eighth turn, plus a multiple of an eighth turn.
+/// Returns a random unit vector. Its angle is the sum of a random angle within an eighth turn and a
+/// multiple of an eighth turn.
 fn any_direction(numbers: &mut SplitMix64) -> Point {
     let within = direction(between(numbers, 0.0, 0.414_213_562_373_095_1));
     let quarter = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]][numbers.below(4) as usize];
@@ -143,8 +145,8 @@ fn any_direction(numbers: &mut SplitMix64) -> Point {
     turned(turned(within, quarter), eighth)
 }
 
-/// Returns the corners of a random outline: with probability 1/2 a rectangle, else a polygon of
-/// three to five corners.
+/// Returns the corners of a random outline. It is a rectangle with probability 1/2, and otherwise a
+/// polygon with three to five corners.
 fn outline(numbers: &mut SplitMix64) -> Vec<Point> {
     let radius = between(numbers, 12.0, 24.0);
     let most = SIDE as f64 - 1.0 - APART - radius;
@@ -182,7 +184,7 @@ fn outline(numbers: &mut SplitMix64) -> Vec<Point> {
     corners.into_iter().map(place).collect()
 }
 
-/// Returns the ends of a random stroke, which is about as long as sides are.
+/// Returns the two ends of a random stroke, which is about as long as the sides of outlines.
 fn stroke(numbers: &mut SplitMix64) -> Vec<Point> {
     let most = SIDE as f64 - 1.0 - APART;
     let from = [between(numbers, APART, most), between(numbers, APART, most)];
@@ -191,8 +193,8 @@ fn stroke(numbers: &mut SplitMix64) -> Vec<Point> {
 }
 
 impl Drawing {
-    /// Draws a figure whose corners keep the minimum distance from other corners. The `first`
-    /// figure has no other corners.
+    /// Draws a figure whose corners keep the minimum distance from all other corners. `first` is
+    /// true for the first figure, which has no other corners. `closed` is true for an outline.
     fn add(&mut self, numbers: &mut SplitMix64, pixels: &mut [f32], first: bool, closed: bool) {
         for _ in 0..TRIES {
             let corners = if closed { outline(numbers) } else { stroke(numbers) };
@@ -217,8 +219,8 @@ impl Drawing {
         }
     }
 
-    /// Returns every line that was drawn, and random pairs of corners without a line, [`PROPOSALS`]
-    /// in total.
+    /// Returns every line that was drawn, and random pairs of corners that no line joins. The total
+    /// number is [`PROPOSALS`].
     fn proposals(&self, numbers: &mut SplitMix64) -> Vec<Proposal> {
         let count = self.corners.len();
         let joined =
@@ -241,8 +243,8 @@ impl Drawing {
     }
 }
 
-/// Draws a line about two pixels wide: full intensity within half a pixel of the line, none beyond
-/// one and a half.
+/// Draws a line that is about two pixels wide. It has the full contrast within half a pixel of the
+/// line, and none beyond one and a half.
 fn ink(pixels: &mut [f32], ends: [Point; 2], contrast: f32) {
     let [[x, y], [to_x, to_y]] = ends;
     let (along_x, along_y) = (to_x - x, to_y - y);

@@ -1,9 +1,9 @@
-//! A small language whose programs are drawn, run and encoded: assignments, arithmetic, branches
-//! and loops over v0.
+//! Small language whose programs are drawn, run and encoded. It has assignments, arithmetic,
+//! branches and loops.
 //!
-//! A [`Program`] is a list of [`Line`]s. A statement is a line; `else:` is a line too, which does
-//! nothing. v0 is computed modulo m. The counters v1, v2, ... contain the remaining iterations of
-//! loops:
+//! A [`Program`] is a list of [`Line`]s, each of which has one statement. The line `else:` is a
+//! statement that does nothing. The variable v0 is computed modulo m. The counters v1, v2, ...
+//! contain the remaining iterations of loops.
 //!
 //! ```text
 //! v0 = 7            the first line; 0 to m - 1
@@ -26,19 +26,19 @@
 
 use std::fmt;
 
-/// Number of tokens per line: indentation, operation, variable and number.
+/// Number of tokens per line, which are indentation, operation, variable and number.
 pub const TOKENS: usize = 4;
-/// Number of values per node of a row: the tokens, the successor if the condition is true and if it
-/// is false, the exit, and the number of steps.
+/// Number of values per node of a row. They are the tokens, the successors if the condition is true
+/// and if it is false, the exit, and the number of steps.
 pub const NODE: usize = TOKENS + 4;
-/// Maximum indentation of a line.
+/// Maximum indentation level of a line.
 const DEEPEST: u32 = 9;
-/// Maximum number of nested loops, which limits the run time of programs.
+/// Maximum number of nested loops. It limits the run time of programs.
 const LOOPS: u32 = 4;
 /// Maximum number of lines that are executed when a program runs.
 const RUN_MAX: u64 = 1 << 24;
 
-/// Kind of a line's statement.
+/// Statement of a line, without its variable and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statement {
     /// `v = number`
@@ -67,13 +67,13 @@ pub enum Statement {
     Break,
     /// `continue`
     Continue,
-    /// `_ = 0`: replacement of a hidden statement.
+    /// `_ = 0`, which replaces a statement that is hidden.
     Hidden,
 }
 
 use Statement as S;
 
-/// All statements, in the order of their tokens.
+/// All statements, in the order of their operation tokens.
 const STATEMENTS: [Statement; 14] = [
     S::Assign,
     S::Add,
@@ -90,44 +90,45 @@ const STATEMENTS: [Statement; 14] = [
     S::Continue,
     S::Hidden,
 ];
-/// Token of the first operation. Token 0 stands for no token. Then follow the tokens of
-/// indentations, operations, variables and numbers.
+/// Token of the first operation. Token 0 means that there is no token. The other tokens are those
+/// of indentations, operations, variables and numbers, in this order.
 const FIRST_OPERATION: u32 = 1 + DEEPEST + 1;
 const FIRST_VARIABLE: u32 = FIRST_OPERATION + STATEMENTS.len() as u32;
 const FIRST_NUMBER: u32 = FIRST_VARIABLE + 1 + LOOPS;
 
-/// Line of a program, with its possible successors.
+/// Line of a program with its statement and its possible successors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
-    /// Number of enclosing blocks.
+    /// Number of blocks that enclose the line.
     pub indent: u32,
-    /// Number of enclosing loops.
+    /// Number of loops that enclose the line.
     pub loops: u32,
-    /// Kind of statement.
+    /// Statement of the line.
     pub statement: Statement,
-    /// Variable of the statement, if it has one.
+    /// Index of the statement's variable, or 0 if it has none.
     pub variable: u32,
-    /// Literal number in the statement, if it has one.
+    /// Number in the statement, or 0 if it has none.
     pub number: u32,
-    /// Index of the next line if the condition holds. The number of lines stands for the exit.
+    /// Index of the next line if the condition is true. The number of lines means that the program
+    /// ends.
     pub yes: usize,
-    /// Index of the next line if the condition does not hold. Equal to `yes` if the line has no
+    /// Index of the next line if the condition is false. It equals `yes` if the line has no
     /// condition.
     pub no: usize,
 }
 
-/// Program: its lines, and the modulus of v0.
+/// Program in the small language, which computes v0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Lines of the program, at least one.
+    /// Lines of the program, of which there is at least one.
     pub lines: Vec<Line>,
-    /// Modulus of v0, at least 2.
+    /// Modulus of the variable v0, at least 2.
     pub modulus: u32,
 }
 
-/// Source of random numbers below a bound.
+/// Source of random numbers below a given bound.
 pub trait Draw {
-    /// Returns a random number from 0 to `bound - 1`. `bound` is above 0.
+    /// Returns a random number from 0 to `bound - 1`. `bound` must be above 0.
     fn below(&mut self, bound: u32) -> u32;
 }
 
@@ -137,7 +138,7 @@ impl<F: FnMut(u32) -> u32> Draw for F {
     }
 }
 
-/// Statement with the blocks that it contains.
+/// Statement with the blocks that are nested in it.
 #[derive(Debug, Clone)]
 enum Node {
     One { statement: Statement, variable: u32, number: u32 },
@@ -160,16 +161,17 @@ fn lines(block: &[Node]) -> usize {
     block.iter().map(Node::lines).sum()
 }
 
-/// Nesting of a block.
+/// Nesting of a block, which limits the statements in it.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     indent: u32,
     loops: u32,
-    /// True if the block is a branch, so that leaving it early leaves no later line unreachable.
+    /// True if the block is a branch. Only there may `break` or `continue` end the block, so that
+    /// no line becomes unreachable.
     branch: bool,
 }
 
-/// Draws a block with `left` lines.
+/// Draws the statements of a block with `left` lines.
 fn block(draw: &mut impl Draw, place: Place, mut left: usize) -> Vec<Node> {
     let mut nodes = Vec::new();
     while left > 0 {
@@ -180,7 +182,7 @@ fn block(draw: &mut impl Draw, place: Place, mut left: usize) -> Vec<Node> {
     nodes
 }
 
-/// Draws a statement with at least one and at most `most` lines.
+/// Draws a statement that has between 1 and `most` lines, including nested blocks.
 fn statement(draw: &mut impl Draw, place: Place, most: usize) -> Node {
     let Place { indent, loops, branch } = place;
     let deeper = indent < DEEPEST;
@@ -239,12 +241,12 @@ fn statement(draw: &mut impl Draw, place: Place, most: usize) -> Node {
     }
 }
 
-/// Builder of lines with successors from nested statements.
+/// Builder that converts nested statements to lines with successors.
 struct Flattened {
     lines: Vec<Line>,
 }
 
-/// Lines to which `break` and `continue` of a loop lead.
+/// Lines at which execution continues after `break` and `continue` in a loop.
 #[derive(Debug, Clone, Copy, Default)]
 struct Loop {
     after: usize,
@@ -258,7 +260,7 @@ impl Flattened {
         self.lines.push(Line { indent, loops, statement, variable, number, yes, no });
     }
 
-    /// Appends a block. Line `after` is executed after the block.
+    /// Appends the lines of a block. Execution continues at the line `after` when the block ends.
     fn block(&mut self, nodes: &[Node], place: Place, after: usize, inside: Loop) {
         for (at, node) in nodes.iter().enumerate() {
             let start = self.lines.len();
@@ -298,7 +300,8 @@ impl Flattened {
 }
 
 impl Program {
-    /// Draws a program of `lines` lines, at least one, with v0 modulo `modulus`, at least 2.
+    /// Draws a program with `lines` lines (at least one), in which v0 is computed modulo `modulus`
+    /// (at least 2).
     #[must_use]
     pub fn draw(draw: &mut impl Draw, lines: usize, modulus: u32) -> Self {
         let place = Place { indent: 0, loops: 0, branch: false };
@@ -311,7 +314,7 @@ impl Program {
         Self { lines: flat.lines, modulus }
     }
 
-    /// Runs the program and returns v0 after the last line. Returns `None` if the program does not
+    /// Runs the program and returns the final value of v0. Returns `None` if the program does not
     /// end within 2^24 lines.
     #[must_use]
     pub fn run(&self) -> Option<u32> {
@@ -343,8 +346,8 @@ impl Program {
         None
     }
 
-    /// Returns the number of steps that a network needs to execute the program: 1, plus 2^l for
-    /// each line within l loops, plus 2^(l + 1) for each `while`.
+    /// Returns the number of steps that a network needs to execute the program. It is 1, plus 2^l
+    /// for each line within l loops, plus 2^(l + 1) for each `while`.
     #[must_use]
     pub fn steps(&self) -> u32 {
         let of =
@@ -352,7 +355,7 @@ impl Program {
         1 + self.lines.iter().map(of).sum::<u32>()
     }
 
-    /// Replaces one random statement about v0 by `_ = 0`.
+    /// Returns the program with one random statement about v0 replaced by `_ = 0`.
     #[must_use]
     pub fn with_hidden(mut self, draw: &mut impl Draw) -> Self {
         let shown = |line: &&mut Line| {
@@ -368,17 +371,16 @@ impl Program {
         self
     }
 
-    /// Returns the number of distinct tokens for v0 modulo `modulus`.
+    /// Returns the number of distinct tokens if v0 is computed modulo `modulus`.
     #[must_use]
     pub fn entries(modulus: u32) -> u32 {
         FIRST_NUMBER + modulus.max(10)
     }
 
-    /// Appends the program as a row of `nodes` nodes with [`NODE`] values each: the tokens, the
-    /// successor if the condition is true and if it is false, the exit, and the number of steps.
-    /// The exit is the node after the last line. The exit and the padding nodes have only token 0
-    /// and are their own successors. The number of steps is at most `most_steps`. Returns `None` if
-    /// the program has too many lines.
+    /// Appends the program to `row` as `nodes` nodes with [`NODE`] values each. The exit is the
+    /// node after the last line. The exit and the padding nodes have only the token 0, and are
+    /// their own successors. The number of steps is limited to `most_steps`. Returns `None` if the
+    /// program has too many lines.
     #[must_use]
     pub fn encode(&self, nodes: usize, most_steps: u32, row: &mut Vec<f32>) -> Option<()> {
         let exit = self.lines.len();
@@ -399,8 +401,8 @@ impl Program {
 }
 
 impl Line {
-    /// Returns the tokens of the line: indentation, operation, variable and number. Tokens that the
-    /// line lacks are 0.
+    /// Returns the tokens of the line, which are indentation, operation, variable and number.
+    /// Tokens that the line lacks are 0.
     #[must_use]
     pub fn tokens(&self) -> [u32; TOKENS] {
         let operation = STATEMENTS.iter().position(|&s| s == self.statement).unwrap_or(0) as u32;
@@ -420,7 +422,7 @@ impl Line {
     }
 }
 
-/// Writes the program as Python source, without the modulus.
+/// Formats the program as Python source. The modulus is left out.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for line in &self.lines {
@@ -447,8 +449,8 @@ impl fmt::Display for Program {
     }
 }
 
-/// Draws a length from 2 to `most`. The probability of `most` is 9/10, and each shorter length has
-/// half of the remaining probability.
+/// Draws the length of a program, from 2 to `most` lines. The probability of `most` is 9/10, and
+/// each shorter length takes half of the remaining probability.
 pub fn length(draw: &mut impl Draw, most: usize) -> usize {
     if draw.below(10) > 0 {
         return most;
