@@ -51,7 +51,8 @@ impl Stages {
     }
 }
 
-/// Stages that have always ended when a stage begins on an interval.
+/// The stages that have certainly ended when a given stage begins on an interval (a run of rows
+/// that is scheduled as one unit).
 #[derive(Clone, Debug, Default)]
 struct Before {
     /// Stages that have ended on the same interval.
@@ -61,8 +62,8 @@ struct Before {
 }
 
 impl Before {
-    /// Returns the predecessors of each stage. A program has at most a few thousand stages, so the
-    /// sets take at most a few megabytes.
+    /// Returns the predecessors of each stage, in the order of the stages. A program has at most a
+    /// few thousand stages, so the sets take at most a few megabytes.
     fn from_program(program: &Program) -> Vec<Self> {
         let mut known: Vec<Self> = Vec::with_capacity(program.stages.len());
         for id in (0u16..).map(StageId).take(program.stages.len()) {
@@ -83,9 +84,9 @@ impl Before {
     }
 }
 
-/// Assignment of a program's slots (row buffers) to memory buffers. Every slot has a buffer, except
-/// the features, which belong to the data set. Only slots of one width, format and domain share a
-/// buffer, because rows of other slots have another size or another number.
+/// The assignment of a program's slots (row buffers) to memory buffers. Every slot has a buffer
+/// except the features, which belong to the data set. Slots share a buffer only if they have the
+/// same row width, storage format and domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffers {
     of: Vec<Option<BufferId>>,
@@ -96,10 +97,10 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Returns the storage format of a slot's rows in a run with the row format `rows`. Activations
-    /// and gradients have the format `rows`. Rows that a kernel stashes stay f32, because the host
-    /// does not know their content. Class scores, which leave the run, stay f32 too, as do slots of
-    /// stages that need f32 ([`Stage::exact`]).
+    /// Returns the format in which the rows of a slot are stored, in a run with the row format
+    /// `rows`. Activations and gradients have the format `rows`. Rows that a kernel stashes for
+    /// backward stay f32, because the host does not know their content. Class scores, and slots of
+    /// stages that need f32 ([`Stage::exact`]), stay f32 too.
     #[must_use]
     pub fn format(program: &Program, slot: SlotId, rows: RowFormat) -> RowFormat {
         let of = program.slots.get(slot.index()).map(|spec| spec.of);
@@ -111,8 +112,8 @@ impl Buffers {
         }
     }
 
-    /// Returns the assignment for a number of intervals and for rows stored in the format `rows`.
-    /// It depends only on whether there is one interval or more.
+    /// Assigns the slots of a program to buffers, for a run with `intervals` intervals and the row
+    /// format `rows`. The assignment is the same for all numbers of intervals above 1.
     #[must_use]
     pub fn assign(program: &Program, intervals: u32, pipeline: &Pipeline, rows: RowFormat) -> Self {
         let kept = pipeline.row_versions();
@@ -183,29 +184,29 @@ impl Buffers {
         buffers
     }
 
-    /// Returns the buffer of a slot, or `None` for the features.
+    /// Returns the buffer that holds a slot, or `None` for the features.
     #[must_use]
     pub fn buffer(&self, slot: SlotId) -> Option<BufferId> {
         self.of.get(slot.index()).copied().flatten()
     }
 
-    /// Returns the number of values in a row, for each buffer.
+    /// Returns the number of values in a row of each buffer, in the order of the buffers.
     #[must_use]
     pub fn widths(&self) -> &[u32] {
         &self.widths
     }
 
-    /// Returns the number of epochs whose rows are stored at once, for each buffer. The buffer has
-    /// one copy of its rows for each epoch.
+    /// Returns the number of epochs whose rows each buffer stores at the same time. A buffer has
+    /// one copy of its rows per epoch.
     #[must_use]
     pub fn versions(&self) -> &[u32] {
         &self.versions
     }
 
-    /// Returns, for each buffer, the number of intervals whose rows it holds at once, and the last
-    /// stage that touches it. `at_once` returns the number of intervals whose rows must be stored
-    /// for a stage. Rows that only lanes (shares of the pipeline on workers) touch exist from the
-    /// first to the last step of their interval on these lanes.
+    /// Returns the number of intervals whose rows each buffer stores at the same time, and the last
+    /// stage that needs the buffer. `at_once` returns the number of intervals for which a stage
+    /// needs stored rows. Rows that only lanes (shares of the pipeline on workers) touch exist from
+    /// the first to the last step of their interval on these lanes.
     #[must_use]
     pub fn places(&self, program: &Program, at_once: impl Fn(&Stage) -> u32) -> Vec<(u32, StageId)> {
         let mut found = vec![(0, StageId(0)); self.widths.len()];
@@ -223,13 +224,14 @@ impl Buffers {
         found
     }
 
-    /// Returns the storage format of the rows, for each buffer.
+    /// Returns the storage format of the rows in each buffer.
     #[must_use]
     pub fn formats(&self) -> &[RowFormat] {
         &self.formats
     }
 
-    /// Returns the domain (kind of rows) of each buffer.
+    /// Returns the domain of each buffer, which is the kind of its rows (for instance vertices or
+    /// graphs).
     #[must_use]
     pub fn domains(&self) -> &[DomainId] {
         &self.domains

@@ -2,10 +2,10 @@
 
 use eciton_types::Layer;
 
-/// Result of a function of this crate.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Error of this crate. None is worth a retry, because the same input fails again.
+/// The error type of this crate. No error is worth a retry, because the same input fails again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -18,34 +18,36 @@ use eciton_recipe::Error as Refused;
 use eciton_recipe::executor::FusionChoice;
 use eciton_types::ids::{ParameterId, SlotId, StageId};
 
-/// Fused stage: a run of consecutive stages of a program that executes as one task.
+/// A fused stage, which is a run of consecutive stages of a program that executes as one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FusedStage {
-    /// Indices of the program's stages in the run.
+    /// The range of the run's stages in the program.
     pub stages: Range<usize>,
-    /// Indices of forward stages that the run repeats before its own stages. The run reads the rows
-    /// that these stages write ([`FusedStages::recompute`]).
+    /// The range of the forward stages that the run executes again before its own stages, because
+    /// it needs their rows ([`FusedStages::recompute`]). It is usually empty.
     pub again: Range<usize>,
-    /// Slots that the run reads from outside. Each is listed once, in the order in which the run
-    /// first reads them.
+    /// The slots (row buffers) that the run reads and does not write, each with the intervals whose
+    /// rows it reads. Each slot is listed once, in the order of its first read.
     pub reads: Vec<(SlotId, Scope)>,
-    /// Slots that the run writes and that other runs read, in order.
+    /// The slots that the run writes and that are needed after it, in the order of their stages.
     pub writes: Vec<SlotId>,
 }
 
-/// Division of a program's stages into fused stages (runs that execute as one task).
+/// The division of a program's stages into fused stages, which are runs of stages that execute as
+/// one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FusedStages {
-    /// Fused stages, in the order of their stages.
+    /// The fused stages, in the order of the program.
     list: Vec<FusedStage>,
 }
 
 impl FusedStages {
-    /// Divides the stages of a program into runs, as the setting `executor.fuse` requests.
+    /// Divides the stages of a program into runs, as `wanted` (the setting `executor.fuse`)
+    /// requests.
     ///
     /// # Errors
-    /// Returns [`Error::Together`] if a first stage does not exist in the program, or if the stages
-    /// of a run cannot be one task.
+    /// Returns [`Error::Together`] if `wanted` is not an ascending list of existing stages from 0,
+    /// or if the stages of a run cannot be one task.
     pub fn from_program(program: &Program, wanted: &FusionChoice) -> Result<Self> {
         let count = program.stages.len();
         let firsts: Vec<usize> = match wanted {
@@ -80,10 +82,11 @@ impl FusedStages {
         Ok(Self { list: runs.into_iter().map(|run| FusedStage::from_range(program, run)).collect() })
     }
 
-    /// Makes backward runs repeat forward stages, so that these stages stash no rows for backward
-    /// (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). `again` has pairs of
-    /// run numbers: (backward run, forward run). Random numbers depend on keys and not on the order
-    /// of calls, so no bit changes.
+    /// Makes backward runs execute forward stages again, so that the rows of these stages need not
+    /// be stored for backward (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
+    /// `again` has pairs of run indices, which are the backward run and the forward run. Results
+    /// stay the same to the bit, because random numbers depend on keys and not on the order of
+    /// calls.
     #[must_use]
     pub fn recompute(mut self, program: &Program, again: &[(usize, usize)]) -> Self {
         for &(backward, forward) in again {
@@ -105,20 +108,22 @@ impl FusedStages {
         self
     }
 
-    /// Returns the fused stages, in order.
+    /// Returns the fused stages, in the order of the program.
     #[must_use]
     pub fn as_slice(&self) -> &[FusedStage] {
         &self.list
     }
 
-    /// Returns the fused stage that is stage `id` of the [fused](FusedStages::fuse) program.
+    /// Returns the fused stage with number `id` in the [fused](FusedStages::fuse) program, or
+    /// `None` if there is no such stage.
     #[must_use]
     pub fn get(&self, id: StageId) -> Option<&FusedStage> {
         self.list.get(id.index())
     }
 
-    /// Returns the program whose stages are the fused stages. Slots, operations and parameters keep
-    /// their numbers. A slot that no other run reads has no writer in the fused program.
+    /// Returns the fused program, in which each fused stage is one stage. Slots, operations and
+    /// parameters keep their numbers. A slot that only one run touches has no writer in the fused
+    /// program.
     #[must_use]
     pub fn fuse(&self, program: &Program) -> Program {
         let mut fused = program.clone();
@@ -141,8 +146,8 @@ impl FusedStages {
     }
 }
 
-/// Returns the slots that stages read and do not write. Each is listed once, in the order in which
-/// the stages first read them.
+/// Returns the slots that `stages` read and do not write, each with the intervals whose rows are
+/// read. Each slot is listed once, in the order of its first read.
 fn reads(program: &Program, stages: impl Iterator<Item = usize> + Clone) -> Vec<(SlotId, Scope)> {
     let inside = stages.filter_map(|stage| program.stages.get(stage));
     let written: Vec<SlotId> = inside.clone().flat_map(Stage::writes).collect();
@@ -166,8 +171,8 @@ fn refused(firsts: &[usize], other_found: String, remedy: &'static str) -> Error
     })
 }
 
-/// Returns the first stage of each run, where each run is as long as possible. A run begins at the
-/// first stage that no earlier run contains.
+/// Divides a program into the longest possible runs, and returns the first stage of each. A run
+/// begins at the first stage that no earlier run contains.
 fn longest(program: &Program) -> Vec<usize> {
     let mut firsts = Vec::new();
     let mut at = 0;
@@ -184,20 +189,24 @@ fn longest(program: &Program) -> Vec<usize> {
     firsts
 }
 
-/// Returns true if a stage is a kernel that reads only rows of its own interval.
+/// Returns true if stage `at` is a vertex kernel. A vertex kernel reads only rows of its own
+/// interval (a run of rows that is scheduled as one unit).
 fn is_kernel(program: &Program, at: usize) -> bool {
     let Some(stage) = program.stages.get(at) else { return false };
     let operation = program.operations.get(stage.operation.index());
     operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
 }
 
-/// Returns true if two stages compute rows of the same domain (kind of rows).
+/// Returns true if the stages `left` and `right` compute rows of the same domain (kind of rows, for
+/// instance vertices).
 fn is_alike(program: &Program, left: usize, right: usize) -> bool {
     let domain = |at: usize| program.stages.get(at).map(|stage| stage.domain);
     domain(left) == domain(right)
 }
 
-/// Returns true if a stage may execute in one task with other stages.
+/// Returns true if stage `at` may execute in one task with other stages. Vertex kernels may, and
+/// gathers over neighbours may if each micro-batch has its own graph. Stages that need f32 rows may
+/// not.
 fn may_be_inside(program: &Program, at: usize) -> bool {
     let Some(stage) = program.stages.get(at) else { return false };
     let operation = program.operations.get(stage.operation.index());
@@ -224,7 +233,7 @@ impl FusedStage {
         Self { writes, reads, stages, again: 0..0 }
     }
 
-    /// Returns true if the run has several stages, repeated stages included.
+    /// Returns true if the run executes more than one stage. Repeated stages count.
     #[must_use]
     pub fn is_fused(&self) -> bool {
         self.numbers().count() > 1
@@ -234,8 +243,8 @@ impl FusedStage {
         self.again.clone().chain(self.stages.clone())
     }
 
-    /// Returns the stage numbers of the run, repeated stages included, in the order in which the
-    /// run executes them.
+    /// Returns the numbers of the stages that the run executes, in order. Repeated forward stages
+    /// come first.
     pub fn ids(&self) -> impl Iterator<Item = StageId> {
         // A program has at most 2^16 stages.
         self.numbers().map(|stage| StageId(stage as u16))
@@ -245,7 +254,8 @@ impl FusedStage {
         self.numbers().filter_map(|stage| program.stages.get(stage))
     }
 
-    /// Returns the run as one stage of the fused program.
+    /// Returns the run as one stage of the fused program, or `None` if the program does not have
+    /// the run's stages.
     fn fused(&self, program: &Program) -> Option<Stage> {
         let inside = self.inside(program);
         let own = program.stages.get(self.stages.clone())?;
@@ -280,15 +290,15 @@ impl FusedStage {
         })
     }
 
-    /// Returns the number of floating-point operations that the run's kernels take for one row.
-    /// `stored` is the stored share of the features, above 0 and up to 1.
+    /// Returns the number of floating-point operations that the run executes for one row. `stored`
+    /// is the fraction of the feature values that is stored, above 0 and up to 1.
     #[must_use]
     pub fn row_flops(&self, program: &Program, stored: f64) -> f64 {
         self.inside(program).map(|stage| stage.cost.flops + stored * stage.cost.feature_flops).sum()
     }
 
-    /// Returns two counts: the number of parameter values that the run reads, and the number of
-    /// gradient values that it computes. A parameter that several stages read counts once.
+    /// Returns the number of parameter values that the run reads, and the number of gradient values
+    /// that it computes. A parameter that several stages read counts once.
     #[must_use]
     pub fn parameter_values(&self, program: &Program) -> (u64, u64) {
         let len = |id: &ParameterId| program.parameter(*id).map_or(0, |one| one.len() as u64);

@@ -1,10 +1,11 @@
 //! Lowering: builds the stage program of a model.
 //!
-//! Forward, each node of the model's network becomes a stage. Backward, in reverse order, each node
-//! turns the gradient of its output into the gradients of its inputs. Values that depend on no
-//! trained parameter get no gradient. A value that several nodes read has several gradients. Kernel
-//! `sum` adds these gradients as they become available, so at most two of them are stored at once.
-//! The backward step of a sum is no stage: the gradient of its output is that of each input.
+//! In the forward part, each node of the model's network becomes a stage. In the backward part, in
+//! reverse order, each node turns the gradient of its output into the gradients of its inputs.
+//! Values that depend on no trained parameter get no gradient. A value that several nodes read has
+//! several gradients. Kernel `sum` adds these gradients as they become available, so at most two of
+//! them are stored at once. A sum needs no backward stage, because the gradient of its output is
+//! that of each input.
 
 mod first;
 
@@ -25,22 +26,24 @@ use eciton_types::On;
 use eciton_types::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
 use eciton_types::signature::{Attribute, GROUP, Initialiser, ParameterSpec, Signature, TargetKind, Value};
 
-/// Maximum number of parameters, and of stashed row blocks, of one kernel.
+/// The maximum number of parameters of one kernel, and of row blocks that it stashes for backward.
 const MAX_PARTS: usize = 256;
-/// First provisional number of a further use of a parameter. The final number follows after all
-/// parameters are known.
+/// The first provisional id of a further use of a parameter, by a layer that shares another layer's
+/// weight. Lowering replaces it by the final id as soon as all parameters are known.
 const FURTHER: u16 = 1 << 15;
 /// Name of the parameter that layers may share.
 const WEIGHT: &str = "weight";
 /// Maximum number of forward operations and gathers of a model.
 const MAX_NODES: usize = 4096;
 
-/// Names of the kernels that receive the number of rows of a sequence.
+/// The names of the kernels that work on sequences. They receive the number of rows of a sequence
+/// as an attribute.
 const IN_GROUPS: [&str; 2] = [EMBEDDING, SELF_ATTENTION];
 
 type Open<'a> = &'a crate::program::Open<'a, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Builds the training program of a model: forward, loss and backward.
+/// Builds the training program of a model, with forward, loss and backward stages. `open` opens a
+/// kernel and returns its signature.
 pub(crate) fn training(
     model: &Model,
     shape: DataShape,
@@ -81,7 +84,8 @@ fn limit(what: &'static str, found: usize, most: usize) -> Result<()> {
     }
 }
 
-/// Builds the evaluation program (forward only) that belongs to a training program.
+/// Builds the evaluation program (forward stages only) that belongs to a training program.
+/// Operations and parameters are the same.
 pub(crate) fn evaluation(training: &Program) -> Program {
     // No kernel is opened, because no gradients are added.
     let open: Open<'_> = &|kernel, _, _| Err(format!("{kernel} is opened already").into());
@@ -108,18 +112,20 @@ pub(crate) fn evaluation(training: &Program) -> Program {
     lowering.program
 }
 
-/// Program in construction, to which operators add stages and slots.
+/// A program in construction. Operators add stages and slots (row buffers) to it.
 pub(crate) struct Lowering<'o> {
     open: Open<'o>,
     pub(crate) network: Network,
     pub(crate) program: Program,
-    /// True if the program will have a backward part.
+    /// True if the program will have backward stages.
     pub(crate) training: bool,
-    /// Slot (row buffer) of each value.
+    /// The slot (row buffer) of each value of the network, or `None` for a value that no stage
+    /// computes yet.
     slots: Vec<Option<SlotId>>,
-    /// Slot of each value's gradient, summed over the readers that lowering has visited so far.
+    /// The slot of each value's gradient, which is the sum over the readers that have been lowered
+    /// so far.
     gradients: Vec<Option<SlotId>>,
-    /// True for each value that depends on a trained parameter.
+    /// For each value, true if it depends on a trained parameter.
     trained: Vec<bool>,
 }
 
@@ -169,7 +175,8 @@ impl<'o> Lowering<'o> {
         Self { open, network, program, training, slots, gradients, trained }
     }
 
-    /// Enters the operation of every node, in order. The number of a node is that of its operation.
+    /// Adds the operation of each node to the program, in order. An operation has the same number
+    /// as its node.
     fn enter_all(&mut self, nodes: &[Node]) -> Result<()> {
         for node in nodes {
             match node.operator.opens() {
@@ -203,8 +210,8 @@ impl<'o> Lowering<'o> {
         Ok(())
     }
 
-    /// Returns the provisional number of a further use of another layer's weight. It is valid until
-    /// all parameters are known.
+    /// Adds a use of the weight of layer `of` by the kernel `node`, and returns the provisional id
+    /// of the use. `enter_all` replaces it by the final id.
     fn further(&mut self, node: &Kernel, of: Layer, spec: &ParameterSpec) -> Result<ParameterId> {
         let name = format!("layers.{of}.{WEIGHT}");
         let place = self.program.parameters.iter().position(|known| known.name == name);
@@ -223,8 +230,9 @@ impl<'o> Lowering<'o> {
         Ok(ParameterId(FURTHER + count(self.program.uses.len() - 1)))
     }
 
-    /// Opens a kernel and adds its operation and parameters. An edge kernel is opened with its
-    /// edges.
+    /// Opens the kernel of a node, checks its signature, and adds its operation and parameters to
+    /// the program. `along` is `None` for a vertex kernel. `inputs` and `output` are the row widths
+    /// that the signature must have.
     fn open(
         &mut self,
         (node, along): (&Kernel, Option<Along>),
@@ -299,9 +307,9 @@ impl<'o> Lowering<'o> {
         Ok(owner)
     }
 
-    /// Returns the initialiser of a product's bias in a layer of [`FirstWeights::PyTorch`], with
-    /// the layer and stream of its random numbers. Layer and stream do not depend on the kernel
-    /// that adds the bias. Returns `None` if the kernel's own initialiser applies.
+    /// Returns the initialiser of a product's bias in a layer with [`FirstWeights::PyTorch`], and
+    /// the layer and stream number of its random numbers. Both numbers are the same for every
+    /// kernel that may add the bias. Returns `None` if the kernel's own initialiser applies.
     fn first_bias(&self, home: Layer, name: &str) -> Option<(Initialiser, u32, u32)> {
         let layer = self.program.model.layers.get(home.index())?;
         let drawn = layer.first_weights == FirstWeights::PyTorch;
@@ -312,8 +320,8 @@ impl<'o> Lowering<'o> {
         Some((uniform(rows), u32::from(home.0), FIRST_BIAS | u32::from(count(before))))
     }
 
-    /// Returns the initialiser that the kernel declares. For the weights of products, the model's
-    /// first weights take precedence.
+    /// Returns the initialiser of a kernel's parameter. It is the one that the kernel declares,
+    /// unless the parameter is a product's weight and the layer's `first_weights` requests another.
     fn initialiser(&self, node: &Kernel, spec: &ParameterSpec) -> Initialiser {
         let layer = self.program.model.layers.get(node.layer.index());
         let fan_in = layer
@@ -332,14 +340,14 @@ impl<'o> Lowering<'o> {
         self.slots.get(value.index()).copied().flatten()
     }
 
-    /// Returns the slots that a node reads. All nodes that write these slots have been lowered
-    /// before.
+    /// Returns the operation of node number `at` and the slots that the node reads. The nodes that
+    /// write these slots must have been lowered before.
     fn read_by(&self, at: usize, node: &Node) -> Made {
         let inputs = node.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
         Made { operation: OperationId(count(at)), inputs, ..Made::default() }
     }
 
-    /// Adds the forward stages of nodes.
+    /// Adds the forward stages of nodes, and returns the slots that each node reads and writes.
     fn forward(&mut self, nodes: &[Node]) -> Vec<Made> {
         let mut all = Vec::with_capacity(nodes.len());
         for (at, node) in nodes.iter().enumerate() {
@@ -357,8 +365,8 @@ impl<'o> Lowering<'o> {
         all
     }
 
-    /// Adds the stage of the last layer's loss, then the backward stages of nodes. Other losses
-    /// follow in the order of their nodes.
+    /// Adds the stage of the last node's loss, then the backward stages of the other nodes in
+    /// reverse order. The other losses are added in this order too.
     fn backward(&mut self, nodes: &[Node], made: &[Made]) -> Result<()> {
         let Some((last, before)) = nodes.split_last() else { return Ok(()) };
         let end = self.read_by(before.len(), last);
@@ -375,24 +383,24 @@ impl<'o> Lowering<'o> {
         Ok(())
     }
 
-    /// Returns true if a value depends on a trained parameter.
+    /// Returns true if a value depends on a trained parameter, and therefore needs a gradient.
     pub(crate) fn is_trained(&self, value: ValueId) -> bool {
         self.trained[value.index()]
     }
 
-    /// Adds a slot for a value's gradient, which the next stage writes. Returns `None` if the value
-    /// depends on no trained parameter.
+    /// Adds a slot for the gradient of a value, to be written by the next stage. Returns `None` if
+    /// the value depends on no trained parameter.
     pub(crate) fn wanted(&mut self, value: ValueId) -> Option<SlotId> {
         let crate::network::Value { width, layer, domain } = self.network.values[value.index()];
         self.is_trained(value).then(|| self.slot(domain, vec![width], SlotOf::Gradient, layer))
     }
 
-    /// Returns the signature of an operation's kernel.
+    /// Returns the signature of an operation's kernel. It is empty for an operator of the host.
     pub(crate) fn signature(&self, operation: OperationId) -> Signature {
         self.program.operations[operation.index()].signature.clone().unwrap_or_default()
     }
 
-    /// Returns an operation's parameters.
+    /// Returns the ids of an operation's parameters.
     pub(crate) fn parameters(&self, operation: OperationId) -> Vec<ParameterId> {
         self.program.operations[operation.index()].parameters.clone()
     }
@@ -410,7 +418,8 @@ impl<'o> Lowering<'o> {
         self.program.enter_relation(relation)
     }
 
-    /// Returns the description of a kernel's stage, for instance `linear 1 backward`.
+    /// Returns the name of a kernel's stage, for instance `linear 1 backward`. `step` is its last
+    /// part.
     pub(crate) fn kernel_stage_name(&self, operation: OperationId, step: &str) -> String {
         let Operation { kernel, role, layer, .. } = &self.program.operations[operation.index()];
         let kernel = short_name(kernel);
@@ -420,7 +429,7 @@ impl<'o> Lowering<'o> {
         }
     }
 
-    /// Returns a stage with the placement `Host` that does not read or write any slot yet.
+    /// Returns a stage with the placement `Host` that reads and writes no slots yet.
     pub(crate) fn stage(
         &self,
         operation: OperationId,
@@ -444,7 +453,8 @@ impl<'o> Lowering<'o> {
         }
     }
 
-    /// Adds gradients to the gradients that the same values already have.
+    /// Adds gradients to the sums of the gradients that their values already have. Each addition is
+    /// a stage of kernel `sum`.
     ///
     /// # Errors
     /// Returns the errors of opening kernel `sum`, which adds two gradients.
@@ -480,25 +490,25 @@ impl<'o> Lowering<'o> {
         self.program.domain_of(slot)
     }
 
-    /// Adds a slot for a node's output, which the next stage writes.
+    /// Adds a slot for the output of a node, to be written by the next stage.
     pub(crate) fn made(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
         self.slot(self.domain(node), extents, SlotOf::Activation, node.layer)
     }
 
-    /// Adds a slot for rows that the next stage stashes for backward. The domain of the slot is
-    /// that of the node's output.
+    /// Adds a slot for rows that the next stage stashes (keeps for backward). Its domain is that of
+    /// the node's output.
     pub(crate) fn kept(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
         self.slot(self.domain(node), extents, SlotOf::Kept, node.layer)
     }
 
-    /// Adds a slot for the gradient of a node's first input, which the next stage writes.
+    /// Adds a slot for the gradient of a node's first input, to be written by the next stage.
     pub(crate) fn back(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
         let input = node.inputs.first().copied();
         let domain = input.map_or(Domain::VERTICES, |input| self.network.domain(input));
         self.slot(domain, extents, SlotOf::Gradient, node.layer)
     }
 
-    /// Adds a slot (row buffer), which the next stage writes.
+    /// Adds a slot (row buffer) to the program, to be written by the next stage.
     fn slot(&mut self, domain: DomainId, extents: Vec<u32>, of: SlotOf, layer: Layer) -> SlotId {
         let stage = StageId(count(self.program.stages.len()));
         let slot = SlotId(count(self.program.slots.len()));
@@ -510,13 +520,14 @@ impl<'o> Lowering<'o> {
         slot
     }
 
-    /// Marks the next stage as a loss term with this weight.
+    /// Declares that the next stage computes a term of the loss. `weight` is the factor of this
+    /// term in the training loss.
     pub(crate) fn enter_loss(&mut self, weight: f64) {
         let stage = StageId(count(self.program.stages.len()));
         self.program.losses.push(LossOf { stage, weight: weight as f32 });
     }
 
-    /// Appends a stage to the program.
+    /// Appends a stage to the program. The rows that the stage reads are kept until it.
     pub(crate) fn push(&mut self, stage: Stage) {
         let id = StageId(count(self.program.stages.len()));
         for (slot, _) in stage.reads() {
@@ -526,26 +537,27 @@ impl<'o> Lowering<'o> {
     }
 }
 
-/// Returns a count as 16 bits, saturated. A program whose count saturates is refused at the end of
-/// lowering.
+/// Converts a count to 16 bits, and returns 65,535 if it does not fit. Lowering refuses a program
+/// with such a count.
 fn count(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }
 
-/// First number of the random streams of biases. The streams of other parameters have smaller
-/// numbers.
+/// The first number of the random streams for the initial values of biases. The streams of other
+/// parameters have smaller numbers.
 const FIRST_BIAS: u32 = 1 << 16;
-/// Suffix of a bias's name. The prefix is the same as in the name of the product's weight.
+/// The last part of the name of a bias. For instance, `mlp.0.bias` belongs to the product with the
+/// weight `mlp.0.weight`.
 const BIAS: &str = "bias";
 
-/// Uniform distribution in the range +- 1 / sqrt(rows).
+/// Returns a uniform initialiser with the bounds +- 1 / sqrt(`rows`). `rows` is the number of rows
+/// of a product's weight.
 fn uniform(rows: u32) -> Initialiser {
     Initialiser::Uniform((1.0 / f64::from(rows.max(1)).sqrt()) as f32)
 }
 
-/// Returns the layer of the model to which a kernel's parameter belongs, and the parameter's name
-/// in that layer. A bias after a layer is a parameter of the next layer's kernel, but belongs to
-/// the layer before.
+/// Returns the layer to which a kernel's parameter belongs, and the parameter's name in that layer.
+/// A bias that the next layer's kernel adds belongs to the layer before.
 fn home(node: &Kernel, name: &str) -> (Layer, String) {
     match &node.bias {
         Some(bias) if name == INPUT_BIAS || node.kernel == HEAD => (bias.layer, bias.name.clone()),
@@ -553,8 +565,8 @@ fn home(node: &Kernel, name: &str) -> (Layer, String) {
     }
 }
 
-/// Checks a kernel's signature: the interface, inputs of these widths, one output of this width,
-/// and the loss of the head. Also checks the sizes and numbers of stashed row blocks and
+/// Checks that a kernel's signature has the interface `on`, inputs and an output of the given
+/// widths, and the loss `loss`. Also checks the sizes and numbers of stashed row blocks and
 /// parameters.
 fn check(
     (kernel, layer): (&str, Layer),

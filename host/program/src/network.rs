@@ -1,10 +1,9 @@
-//! Network: a model as a graph of operations ([`Node`]). The nodes are ordered so that each node
-//! follows the nodes whose values it reads.
+//! A model as a graph of operations ([`Node`]). Each node follows the nodes whose values it reads.
 //!
 //! A value is one block of rows. A node reads values and computes one value. A layer's bias and
 //! activation stay pending until the next product applies them to its input ([`Rows`]). Kernel
-//! `activate` applies them in two cases only: if a gather or a sum reads the rows unchanged, or if
-//! two readers would each add the bias.
+//! `activate` applies them as a separate stage if the next reader cannot, for instance a gather or
+//! a sum. It also does so if two readers would each add the bias.
 
 mod deep;
 mod layers;
@@ -24,8 +23,8 @@ pub(crate) const LINEAR: &str = "linear";
 pub(crate) const HEAD: &str = "head";
 /// Name of the kernel that adds rows.
 pub(crate) const SUM: &str = "sum";
-/// Name of the kernel that applies bias and activation as a separate stage, like `linear` applies
-/// them to its input.
+/// The name of the kernel that applies a bias and an activation as a separate stage. Kernel
+/// `linear` applies them to its input in the same way.
 pub(crate) const ACTIVATE: &str = "activate";
 /// Name of the kernel that normalises rows (for instance layer normalisation).
 pub(crate) const NORMALISE: &str = "normalise";
@@ -33,7 +32,7 @@ pub(crate) const NORMALISE: &str = "normalise";
 pub(crate) const ATTENTION: &str = "attention";
 /// Name of the kernel that looks up rows of an embedding table.
 pub(crate) const EMBEDDING: &str = "embedding";
-/// Name of the kernel of self-attention, within groups of consecutive rows (sequences).
+/// The name of the kernel of self-attention within sequences, which are groups of consecutive rows.
 pub(crate) const SELF_ATTENTION: &str = "self-attention";
 /// Name of the kernel of two-dimensional convolutions.
 pub(crate) const CONV2D: &str = "conv2d";
@@ -59,7 +58,7 @@ pub(crate) struct ValueId(usize);
 impl ValueId {
     /// Value with the data set's features.
     pub(crate) const FEATURES: Self = Self(0);
-    /// Value with the gathered features, if a network reads them in addition to the features.
+    /// The value with the gathered features, if the network reads them in addition to the features.
     pub(crate) const GATHERED: Self = Self(1);
 
     pub(crate) const fn index(self) -> usize {
@@ -67,7 +66,7 @@ impl ValueId {
     }
 }
 
-/// Value of the network: a block of rows that one node computes.
+/// A value of the network, which is a block of rows that one node computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
     pub(crate) width: u32,
@@ -76,7 +75,7 @@ pub(crate) struct Value {
     pub(crate) domain: DomainId,
 }
 
-/// Bias that is pending, because no kernel has added it yet.
+/// A bias that is pending, because no kernel has added it to its rows yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bias {
     pub(crate) layer: Layer,
@@ -84,7 +83,7 @@ pub(crate) struct Bias {
     pub(crate) name: String,
 }
 
-/// Value with a pending bias and activation. Readers see `activation(value + bias)`.
+/// A value with a pending bias and activation. Its readers use `activation(value + bias)`.
 #[derive(Clone, Debug)]
 struct Rows {
     value: ValueId,
@@ -102,14 +101,15 @@ impl Rows {
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) values: Vec<Value>,
-    /// Nodes in order. The last node is the head or, in link prediction, the comparison of pairs.
+    /// The nodes, in order. The last node is the head or, in link prediction, the comparison of
+    /// pairs.
     pub(crate) nodes: Vec<Node>,
-    /// Value that the last layer reads, which is the vertices' embeddings.
+    /// The value that the last layer reads. Its rows are the embeddings of the vertices.
     pub(crate) embeddings: ValueId,
 }
 
 impl Network {
-    /// Builds the operations of a model, with the optimisations that `rewrites` lists.
+    /// Builds the network of a model, with the optimisations that `rewrites` lists.
     pub(crate) fn from_model(model: &Model, rewrites: Rewrites) -> Self {
         let features = Value { width: model.features, layer: Layer(0), domain: Domain::VERTICES };
         let values = vec![features; 1 + usize::from(rewrites.reads_beside(model))];
@@ -130,7 +130,8 @@ impl Network {
         ValueId(self.values.len() - 1)
     }
 
-    /// Adds a node and returns the value that the node computes.
+    /// Adds a node with the given operator and inputs, and returns the value that it computes.
+    /// `width` is the number of columns of this value.
     pub(crate) fn add(
         &mut self,
         layer: Layer,
@@ -142,8 +143,8 @@ impl Network {
         self.add_over(Over::Neighbours, layer, inputs, (width, domain), operator)
     }
 
-    /// Adds a node whose relation has lists of the kind `over`. If it is `Over::Graphs`, the node
-    /// computes rows of graphs from rows of vertices.
+    /// Adds a node like [`Network::add`], whose relation has lists of the kind `over`. With
+    /// `Over::Graphs`, the node computes one row per graph from the rows of vertices.
     pub(crate) fn add_over(
         &mut self,
         over: Over,
@@ -158,13 +159,13 @@ impl Network {
         output
     }
 
-    /// Adds the last node of a network, such as a loss. It computes no value.
+    /// Adds a node that computes no value, such as a loss.
     pub(crate) fn end(&mut self, layer: Layer, inputs: Vec<ValueId>, operator: impl Operator + 'static) {
         self.nodes.push(Node { layer, inputs, output: None, operator: Box::new(operator) });
     }
 
-    /// Adds a kernel with one input. The kernel applies the pending bias and activation of its
-    /// rows.
+    /// Adds a kernel with one input, and returns its output. The kernel itself applies the pending
+    /// bias and activation of `rows`.
     fn kernel(
         &mut self,
         kernel: &str,
@@ -181,7 +182,8 @@ impl Network {
         self.product(at, rows, width, (dropout, bias), |_| ())
     }
 
-    /// Adds a product. The function `with` modifies its kernel before it is added.
+    /// Adds a product of rows with a weight (kernel `linear`), and returns its output. `with` may
+    /// modify the kernel before it is added.
     fn product(
         &mut self,
         at: (Layer, &str),
@@ -202,8 +204,8 @@ impl Network {
         self.add(at.0, vec![rows.value], width, of)
     }
 
-    /// Adds a node that computes `factors.0 * inputs[0] + factors.1 * (sum of the other inputs)`.
-    /// If `trained` is true, the first factor is a trained parameter.
+    /// Adds a node that computes `factors.0 * inputs[0] + factors.1 * (sum of the other inputs)`,
+    /// and returns its output. If `trained` is true, the first factor is a trained parameter.
     fn sum(&mut self, layer: Layer, inputs: Vec<ValueId>, factors: (f64, f64), trained: bool) -> ValueId {
         let [first, others] = [factors.0, factors.1].map(Setting::Number);
         let width = inputs.first().map_or(0, |&input| self.width(input));
@@ -217,7 +219,7 @@ impl Network {
     }
 
     /// Applies the pending bias and activation of rows, then dropout with the random numbers of
-    /// layer `of`.
+    /// layer `of`. Returns the value unchanged if there is nothing to apply.
     fn dropped(&mut self, rows: &Rows, of: Layer, dropout: f64) -> ValueId {
         if rows.bias.is_none() && rows.activation == Activation::Identity && dropout == 0.0 {
             return rows.value;
@@ -225,9 +227,9 @@ impl Network {
         self.activated(rows, of, dropout)
     }
 
-    /// Prepares rows for an edge kernel: applies bias, activation and dropout like
-    /// [`Network::dropped`]. The features are copied, because an edge kernel reads rows of all
-    /// intervals from a slot, and the features are in no such slot.
+    /// Applies bias, activation and dropout like [`Network::dropped`], for an edge kernel. The
+    /// features are copied first. An edge kernel reads rows of all intervals, and can read them
+    /// only from a slot that a stage writes.
     fn for_edges(&mut self, rows: &Rows, of: Layer, dropout: f64) -> ValueId {
         match rows.value {
             ValueId::FEATURES => self.activated(rows, of, dropout),
@@ -240,8 +242,8 @@ impl Network {
         self.activated_with(rows, of, dropout, |_| ())
     }
 
-    /// Applies bias, activation and dropout like [`Network::activated`]. The function `with`
-    /// modifies the kernel before it is added.
+    /// Applies bias, activation and dropout like [`Network::activated`]. `with` may modify the
+    /// kernel before it is added.
     fn activated_with(
         &mut self,
         rows: &Rows,
@@ -263,40 +265,43 @@ impl Network {
         self.add(of, vec![rows.value], self.width(rows.value), kernel)
     }
 
-    /// Applies the pending bias and activation of rows with a separate kernel, if the rows have
-    /// any.
+    /// Applies the pending bias and activation of rows with a separate kernel. Rows with neither
+    /// are returned unchanged.
     fn plain(&mut self, rows: Rows) -> Rows {
         let layer = self.values.get(rows.value.0).map_or(Layer(0), |value| value.layer);
         Rows::plain(self.dropped(&rows, layer, 0.0))
     }
 
-    /// Returns rows that several nodes may read. Each reader can apply an activation itself, but
-    /// the bias must be added only once.
+    /// Returns rows that several nodes may read. A pending bias is applied here, together with the
+    /// activation, because it must be added only once. An activation alone stays pending, because
+    /// each reader can apply it.
     fn shared(&mut self, rows: Rows) -> Rows {
         if rows.bias.is_some() { self.plain(rows) } else { rows }
     }
 
-    /// Adds the comparison of pairs of rows (link prediction), after their pending bias and
-    /// activation.
+    /// Adds the comparison of pairs of vertices (link prediction) as the last node. The pending
+    /// bias and activation of `rows` are applied first.
     fn pairs(&mut self, model: &Model, rows: Rows) {
         let input = self.plain(rows).value;
         self.links(number(model.layers.len()), input);
     }
 
-    /// Adds the loss of the last layer. Its kernel also computes the class scores.
+    /// Adds the head as the last node. Its kernel computes the class scores and the loss of the
+    /// last layer.
     fn head(&mut self, model: &Model, rows: &Rows) {
         let layer = number(model.layers.len());
         let of = Self::compared(model, rows, layer, 1.0);
         self.add(layer, vec![rows.value], model.classes, of);
     }
 
-    /// Adds the loss of an earlier layer, with this weight in the total loss.
+    /// Adds a loss on the output of an earlier layer. `weight` is its factor in the training loss.
     fn further_loss(&mut self, model: &Model, layer: Layer, rows: &Rows, weight: f64) {
         let of = Self::compared(model, rows, layer, weight);
         self.end(layer, vec![rows.value], of);
     }
 
-    /// Returns the kernel that compares rows with their training targets.
+    /// Returns a kernel `head`, which computes the loss of rows with respect to their training
+    /// targets.
     fn compared(model: &Model, rows: &Rows, layer: Layer, loss_weight: f64) -> Kernel {
         let mut attributes = vec![Attribute::new("bias", Setting::Flag(rows.bias.is_some()))];
         if model.loss != Loss::default() {

@@ -21,12 +21,12 @@ use crate::program::Along;
 use eciton_types::ids::{Layer, OperationId, SlotId};
 use eciton_types::signature::{Attribute, Value};
 
-/// Node of a network: an operation with the values that it reads and computes.
+/// A node of a network, which is an operation with the values that it reads and computes.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) layer: Layer,
     pub(crate) inputs: Vec<ValueId>,
-    /// Value that the node computes. `None` if the node ends the network and has only a loss.
+    /// The value that the node computes, or `None` for a node that has only a loss.
     pub(crate) output: Option<ValueId>,
     pub(crate) operator: Box<dyn Operator>,
 }
@@ -40,32 +40,32 @@ pub(crate) struct Made {
     pub(crate) kept: Vec<SlotId>,
 }
 
-/// Implementation of a node: a kernel, or an operator of the host.
+/// The implementation of a node's operation, which is a kernel or an operator of the host.
 #[derive(Debug)]
 pub(crate) enum Opens<'a> {
-    /// Kernel, with its edges if it is an edge kernel. The program asks for its signature.
+    /// A kernel. The edges are present if it is an edge kernel.
     Kernel(&'a kernel::Kernel, Option<Along>),
-    /// Operator of the host, with its name and attributes.
+    /// An operator of the host.
     Host { name: &'static str, attributes: Vec<Attribute> },
 }
 
-/// Operator: the lowering of one kind of node to stages.
+/// The lowering of one kind of node, which turns such nodes into stages.
 pub(crate) trait Operator: std::fmt::Debug {
-    /// Returns the operation that the operator adds to the program.
+    /// Returns the kernel or host operator that implements the operation.
     fn opens(&self) -> Opens<'_>;
 
-    /// Adds the forward stages of a node, and stores in `made` the slots that these stages write.
+    /// Adds the forward stages of a node. Stores the slots that these stages write in `made`.
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made);
 
-    /// Adds the backward stages of a node, which read the gradient of its output, and contributes
-    /// the gradients of its inputs.
+    /// Adds the backward stages of a node, which compute the gradients of its inputs. `gradient` is
+    /// the slot with the gradient of its output.
     ///
     /// # Errors
     /// Returns the errors of [`Lowering::contribute`].
     fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()>;
 
-    /// Adds the stage that computes the loss and the first gradients. Only operators that end a
-    /// network have such a stage.
+    /// Adds the stage that computes a loss and its first gradients. Only operators without an
+    /// output have such a stage, and the default adds none.
     ///
     /// # Errors
     /// Returns the errors of [`Lowering::contribute`].
@@ -74,7 +74,7 @@ pub(crate) trait Operator: std::fmt::Debug {
     }
 }
 
-/// Returns the value of the attribute with this name, if it is present.
+/// Returns the value of the attribute with this name, or `None` if it is absent.
 fn find<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a Value> {
     attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value)
 }

@@ -33,73 +33,79 @@ pub const PROFILE_VERSION: u32 = 1;
 pub const MAX_PROFILE_BYTES: usize = 4 << 20;
 /// Size of a value of dense rows (f32), in bytes.
 const VALUE_BYTES: f64 = 4.0;
-/// Size of a stored value of sparse rows, in bytes: the value and its column number.
+/// Size of a stored value of sparse rows, in bytes. It consists of the value and its column number.
 const STORED_BYTES: f64 = 8.0;
 
-/// Task profile: measured or estimated times and sizes of a program's steps.
+/// Task profile, which has measured or estimated times and sizes of a program's steps. A step is a
+/// stage on one interval of rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Version of the file format. It must be [`PROFILE_VERSION`].
     pub version: u32,
-    /// Origin of the values: machine, command and date, or a note that they are estimates.
+    /// Origin of the values, as text. It names the machine, the command and the date, or says that
+    /// the values are estimates.
     pub source: String,
-    /// Paces of one core of the host.
+    /// Speed of one core of the host.
     pub host: HostPace,
-    /// Paces of one vCPU of a function.
+    /// Speed of one vCPU of a function.
     pub function: FunctionPace,
-    /// Names of all stages of the profiled program, in order ([`Program::stage_name`]). The numbers
-    /// in `stages` refer to this list. If the list is empty, `stages` fits any program that has the
-    /// stages.
+    /// Names of all stages of the profiled program, in order ([`Program::stage_name`]). The stage
+    /// numbers in `stages` refer to this list. If the list is empty, `stages` fits any program that
+    /// has the stages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<String>,
-    /// Measured stages, each listed once. The values of all other stages are counted.
+    /// Measured stages, each listed once. The values of all other stages are counted from the
+    /// program.
     #[serde(default)]
     pub stages: Vec<StageProfile>,
 }
 
-/// Paces of one core of the host.
+/// Speed of one core of the host, in seconds per unit of work.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPace {
     /// Seconds per floating-point operation of a kernel.
     pub seconds_per_flop: f64,
-    /// Seconds of a gather, per edge and value of the row.
+    /// Seconds that a gather takes per edge and per value of a row.
     pub seconds_per_edge_value: f64,
-    /// Seconds per byte sent to or received from a function, for framing, encoding and encryption.
+    /// Seconds of framing, encoding and encryption per byte that is sent to or received from a
+    /// function.
     pub seconds_per_byte: f64,
-    /// Seconds per value when gradients are summed.
+    /// Seconds per gradient value that is added to a sum.
     pub seconds_per_value_added: f64,
-    /// Seconds per value of a weight update, in addition to the sum of its gradients.
+    /// Seconds per weight value that is updated, in addition to the sum of its gradients.
     #[serde(default)]
     pub seconds_per_value_updated: f64,
-    /// Fixed seconds of any step, in addition to its computation.
+    /// Fixed seconds of each step (a stage on one interval of rows), in addition to its
+    /// computation.
     pub seconds_per_step: f64,
 }
 
-/// Paces of one vCPU of a function. A task runs in one thread.
+/// Speed of one vCPU of a function, in seconds per unit of work. A task runs in one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionPace {
     /// Seconds per floating-point operation of a kernel.
     pub seconds_per_flop: f64,
-    /// Fixed seconds of any task in the function, in addition to its computation.
+    /// Fixed seconds of each task in the function, in addition to its computation.
     pub seconds_per_step: f64,
 }
 
-/// Cost of one stage, for each row and each task.
+/// Cost of one stage, per row and per task. Measured times, where present, replace those that
+/// follow from the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageProfile {
     /// Number of the stage in its program.
     pub stage: StageId,
-    /// Floating-point operations per row. For a gather, it is 0.
+    /// Floating-point operations per row. It is 0 for a gather.
     #[serde(default)]
     pub flops_per_row: f64,
-    /// Bytes per row of input that is the same in every epoch, such as features.
+    /// Input bytes per row that are the same in every epoch, such as features.
     #[serde(default)]
     pub constant_bytes_per_row: f64,
-    /// Bytes per row of input that changes in every epoch.
+    /// Input bytes per row that change in every epoch.
     #[serde(default)]
     pub bytes_in_per_row: f64,
     /// Input bytes per task that do not depend on its rows, such as weights.
@@ -111,26 +117,27 @@ pub struct StageProfile {
     /// Output bytes per task that do not depend on its rows, such as gradients of weights.
     #[serde(default)]
     pub bytes_out_per_task: f64,
-    /// Number of values per row that a gather or an edge kernel sums. For a vertex kernel, it is 0.
+    /// Number of values that a gather or an edge kernel sums for each edge. It is 0 for a vertex
+    /// kernel.
     #[serde(default)]
     pub gather_width: u32,
-    /// Measured seconds per row on a core of the host. If `None`, the seconds follow from the
+    /// Measured seconds per row on a core of the host. If `None`, they are computed from the
     /// counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_seconds_per_row: Option<f64>,
-    /// Measured seconds per row in a function with at least one vCPU. If `None`, the seconds follow
+    /// Measured seconds per row in a function with at least one vCPU. If `None`, they are computed
     /// from the counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function_seconds_per_row: Option<f64>,
-    /// Fixed seconds per call on a core of the host. It is measured only if there were calls of
-    /// several sizes.
+    /// Measured fixed seconds per call on a core of the host. It is `None` unless calls of several
+    /// sizes were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_seconds_per_call: Option<f64>,
 }
 
 impl Default for Profile {
-    /// Returns the built-in profile. Its values come from the design notes where these have
-    /// measurements, and are estimates otherwise.
+    /// Returns the built-in profile. Its values are measurements from the design notes where there
+    /// are any, and estimates otherwise.
     ///
     /// Host: 134 GFLOP/s a core (a 602 -> 128 product, AVX-512). Gathers by source blocks take 0.67
     /// s for 115 M edges of width 128 on 2 cores, which is 9.1e-11 s per edge and value. A warm
@@ -159,14 +166,14 @@ impl Default for Profile {
     }
 }
 
-/// Returns the names of a program's stages, in order.
+/// Returns the names of a program's stages, in order. The stage that samples rows is left out.
 #[must_use]
 pub fn stage_names(program: &Program) -> Vec<String> {
     program.computing().iter().map(|stage| stage.name.clone()).collect()
 }
 
 impl Profile {
-    /// Checks that the values of the profile are valid.
+    /// Checks the version of the profile and that all its values are valid.
     ///
     /// # Errors
     /// Returns [`Error::Content`] for another version, for a value that is negative or not finite,
@@ -211,8 +218,9 @@ impl Profile {
         }
     }
 
-    /// Returns the cost of every stage of a program: measured where the profile has values, and
-    /// counted otherwise. `stored` is the stored share of the features, above 0 and up to 1.
+    /// Returns the cost of every stage of a program. Measured stages have the values of the
+    /// profile, and all others are counted from the program. `stored` is the fraction of the
+    /// feature values that is stored, above 0 and up to 1.
     ///
     /// # Errors
     /// Returns [`Error::Content`] for a stage that the program does not have, and the errors of
@@ -237,11 +245,11 @@ impl Profile {
         Ok(stages)
     }
 
-    /// Checks that the measured stages belong to a program.
+    /// Checks that the measured stages belong to this program.
     ///
     /// # Errors
-    /// Returns [`Error::Content`] with the first stage whose name differs from the name in the
-    /// program.
+    /// Returns [`Error::Content`] if the stage names in the profile differ from those of the
+    /// program. The error names the first stage that differs.
     pub fn check_program(&self, program: &Program) -> Result<()> {
         let (measured, own) = (&self.program, stage_names(program));
         if measured.is_empty() || self.stages.is_empty() || *measured == own {
@@ -260,8 +268,8 @@ impl Profile {
     }
 }
 
-/// Returns the counted cost of a stage. It includes the bytes of the stage's slots if the stage may
-/// run outside the host.
+/// Returns the cost of a stage as counted from the program. If the stage may run outside the host,
+/// it includes the bytes of the stage's rows, parameters and gradients.
 fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageProfile {
     let mut found = StageProfile {
         stage,

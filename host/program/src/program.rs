@@ -44,18 +44,18 @@ pub struct DataShape {
     /// Number of graphs in the data set. If 0, the data set is one graph, and the task is on
     /// vertices.
     pub graphs: u32,
-    /// Number of consecutive rows that form a sequence. If 1, rows are not sequences. Divides
-    /// `rows`.
+    /// Number of consecutive rows that form a sequence, which divides `rows`. If 1, rows are not
+    /// sequences.
     pub group: u32,
 }
 
-/// Function that opens a kernel, given its name, the extents of one row of each input, and its
-/// attributes. The inputs of an edge kernel are source, target and, if it reads them, edge
-/// features.
+/// Function that opens a kernel and returns its signature. The arguments are the kernel's name, the
+/// extents of one row of each input, and the attributes. The inputs of an edge kernel are source,
+/// target and, if it reads them, edge features.
 pub type Open<'a, E> = dyn Fn(&str, &[Vec<u32>], &[Attribute]) -> Result<Signature, E> + 'a;
 
-/// Stage program: the stages of one epoch or of one evaluation, with the lists that the stages
-/// refer to. A stage is one operation on rows, forward or backward.
+/// Stage program, which is the list of the stages of one epoch or of one evaluation. It also has
+/// the slots, operations, relations and parameters to which the stages refer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     /// Sizes of the data set for which the program was built.
@@ -69,8 +69,8 @@ pub struct Program {
     pub stages: Vec<Stage>,
     /// Slots, which are row buffers. [`SlotId`] is the index in this list.
     pub slots: Vec<SlotSpec>,
-    /// Kernels and operators of the host, with their attributes. [`OperationId`] is the index in
-    /// this list.
+    /// Operations, which are kernels and operators of the host, with their attributes.
+    /// [`OperationId`] is the index in this list.
     pub operations: Vec<Operation>,
     /// Domains, which are the kinds of rows. [`DomainId`] is the index in this list. The first
     /// domain is the vertices.
@@ -80,33 +80,36 @@ pub struct Program {
     /// Trained parameters. [`ParameterId`] is the index in this list. The evaluation program has
     /// the same parameters.
     pub parameters: Vec<Parameter>,
-    /// Further uses of parameters, by layers that share a weight with another layer. A
-    /// [`ParameterId`] past the end of `parameters` is an index in this list. A use has the
-    /// parameter's values and its own gradient. The gradient of the parameter is the sum of its own
-    /// gradient and those of its uses, added in this order.
+    /// Further uses of parameters, by layers that share another layer's weight. A [`ParameterId`]
+    /// past the end of `parameters` is an index in this list. A use has the values of its parameter
+    /// and its own gradient. The gradient of the parameter is the sum of its own gradient and those
+    /// of its uses, in this order.
     pub uses: Vec<ParameterId>,
-    /// Slot of the data set's features. The driver fills it once, and no stage writes it.
+    /// Slot of the data set's features. The code that runs the program fills the slot once, and no
+    /// stage writes it.
     pub features: SlotId,
     /// Slot of the features that were gathered before the first epoch, if stages read them in
     /// addition to `features`. No stage writes the slot.
     pub gathered: Option<SlotId>,
-    /// Slot of the class scores, in an evaluation program. Its rows outlast the program.
+    /// Slot of the class scores, in an evaluation program. Its rows are still needed after the last
+    /// stage.
     pub scores: Option<SlotId>,
-    /// Slot of the rows that the last layer reads, in an evaluation program. If these rows are the
-    /// features, it is `None`. The rows outlast the program.
+    /// Slot of the rows that the last layer reads, in an evaluation program. It is `None` if these
+    /// rows are the features. The rows are still needed after the last stage.
     pub embeddings: Option<SlotId>,
-    /// Stages that compute losses, in a training program. The last layer's stage is the first.
+    /// Losses of a training program, with the stages that compute them. The loss of the last layer
+    /// is the first.
     pub losses: Vec<LossOf>,
-    /// Number of micro-batches, which take the place of intervals in the schedule. Each micro-batch
-    /// has its own graph, and a stage that reads all rows reads those of its micro-batch. If
-    /// `None`, all intervals belong to one graph.
+    /// Number of micro-batches, if each micro-batch has its own graph. Micro-batches then take the
+    /// place of intervals in the schedule, and a stage that reads all rows reads those of its
+    /// micro-batch. If `None`, all intervals belong to one graph.
     pub apart: Option<u32>,
     /// Stage that chooses the rows of micro-batches ([`Program::sample`]). If `None`, the rows are
     /// those of the data set.
     pub sampling: Option<StageId>,
 }
 
-/// Term of the loss. The training loss is the weighted sum of all terms.
+/// Term of the training loss, which is the weighted sum of all terms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossOf {
     /// Stage that computes this term.
@@ -115,9 +118,9 @@ pub struct LossOf {
     pub weight: f32,
 }
 
-/// Stage of a program: one function of an operation (forward, loss or backward), applied to rows in
-/// slots. Code that schedules, stores, counts or draws stages reads these fields. Only the operator
-/// knows the function itself.
+/// Stage of a program, which applies one function of an operation (forward, loss or backward) to
+/// rows in slots. Schedulers and executors need only these fields. The operator itself knows what
+/// the function computes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stage {
     /// Description of the stage, for instance `linear 1 backward` or `gather 0 transposed`. A stage
@@ -127,24 +130,24 @@ pub struct Stage {
     pub operation: OperationId,
     /// Function of the operation that the stage runs: forward, loss or backward.
     pub phase: Phase,
-    /// Placement of the stage: the host, any executor, or a lane of the pipeline.
+    /// Placement of the stage, which is the host, any executor, or a lane of the pipeline.
     pub place: Place,
     /// Number of the stage's chunk on its lane, from 0. A lane (a worker's share of the pipeline)
     /// may have several chunks, which are separate runs of stages ([`eciton_planner::policy`]).
     pub chunk: u16,
-    /// Domain (kind of rows) that the stage computes, interval by interval.
+    /// Domain (kind of rows, for instance vertices) of the rows that the stage computes.
     pub domain: DomainId,
-    /// Relation whose row lists the stage follows. `None` if the stage reads no rows by lists.
+    /// Relation whose row lists the stage follows, or `None` if the stage follows no lists.
     pub via: Option<RelationId>,
     /// Slots (row buffers) that the stage reads.
     pub reads: Vec<Read>,
-    /// Slots that the stage writes, on the rows of its interval. The entry of an output that no
-    /// stage reads is `None`.
+    /// Slots whose rows of the stage's interval the stage writes, one entry per output. The entry
+    /// of an output that no stage reads is `None`.
     pub writes: Vec<Option<SlotId>>,
     /// Parameters whose gradients the stage computes.
     pub sums: Vec<ParameterId>,
-    /// True if the slots that the stage reads or writes are always stored as f32, regardless of the
-    /// run's row format.
+    /// True if the slots that the stage touches are always stored as f32, regardless of the run's
+    /// row format.
     pub exact: bool,
     /// Cost of the stage for one row.
     pub cost: Cost,
@@ -157,18 +160,18 @@ pub struct Read {
     pub slot: SlotId,
     /// Intervals whose rows the stage reads.
     pub scope: Scope,
-    /// Role of the rows in the function of the stage.
+    /// Role of the rows in the stage's function.
     pub port: Port,
 }
 
-/// Role of a slot's rows in the stage function that reads them.
+/// Role that the rows of a slot have in a stage that reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
     /// Input of the forward function.
     Input,
     /// Output of the forward function.
     Output,
-    /// Rows that the forward function, or the previous backward step, stashed for this stage.
+    /// Rows that the forward function, or the first of two backward steps, stashed for this stage.
     Kept,
     /// Gradient of an output.
     Gradient,
@@ -180,29 +183,29 @@ pub enum Phase {
     /// Forward function.
     #[default]
     Forward,
-    /// Forward, loss and backward in one function. It yields parameter gradients and a loss.
+    /// Forward, loss and backward in one function. It computes parameter gradients and a loss.
     Loss,
-    /// Backward in one step, which yields parameter gradients.
+    /// Backward in one step, which computes parameter gradients.
     Backward,
-    /// First of two backward steps, by target row. It yields parameter gradients.
+    /// First of two backward steps, by target row. It computes parameter gradients.
     BackwardTargets,
     /// Second of two backward steps, by source row. It reads the rows that the first step stashed
     /// for all targets.
     BackwardSources,
 }
 
-/// Placement of a stage: the host, any executor, or a lane of the pipeline.
+/// Placement of a stage, which is the host, any executor, or a lane of the pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// The stage runs on the host, which has the rows. A step has one attempt, which writes its
-    /// rows in place.
+    /// The stage runs on the host, which has the rows. Each step (the stage on one interval) has
+    /// one attempt, which writes its rows in place.
     #[default]
     Host,
-    /// The stage runs on the host or in a function. Its steps are pure tasks, which may have
+    /// The stage runs on the host or in a function. Its steps are pure tasks, so a step may have
     /// several attempts.
     Anywhere,
-    /// The stage runs on this lane (a worker's share of the pipeline) of a replica. Its steps are
-    /// pure tasks. A lane runs one step at a time ([`eciton_recipe::lanes`]).
+    /// The stage runs on the lane with this number (a worker's share of the pipeline) of a replica.
+    /// Its steps are pure tasks. A lane runs one step at a time ([`eciton_recipe::lanes`]).
     Lane(u16),
 }
 
@@ -215,26 +218,27 @@ impl Place {
     }
 }
 
-/// Cost of a stage for one row, counted from the program. The bytes of a stage follow from its
-/// slots.
+/// Cost of a stage for one row, counted from the program. The number of bytes is not included,
+/// because it follows from the stage's slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Floating-point operations, without those of products with features.
+    /// Floating-point operations, except those of products with features.
     pub flops: f64,
-    /// Floating-point operations of products with features, added to `flops` if all values of the
-    /// features are stored.
+    /// Floating-point operations of products with features, if all feature values are stored. They
+    /// are added to `flops`, in proportion to the stored values.
     pub feature_flops: f64,
     /// Number of values that the stage sums for each edge of the row.
     pub edge_values: u32,
 }
 
-/// Domain: a kind of rows. Every interval of vertices also has rows of every other domain, for
-/// instance those of its graphs. A step therefore has one interval number for all domains.
+/// Domain, which is a kind of rows, such as vertices or graphs. Every interval of vertices also has
+/// rows of every other domain, for instance those of its graphs. A step therefore has one interval
+/// number for all domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Domain {
     /// Kind of object that a row describes.
     pub of: RowsOf,
-    /// Number of rows of the domain.
+    /// Number of rows in the domain.
     pub rows: u32,
 }
 
@@ -248,37 +252,38 @@ pub enum RowsOf {
 }
 
 impl Domain {
-    /// Domain of the vertices, in every program.
+    /// Id of the domain of the vertices, in every program.
     pub const VERTICES: DomainId = DomainId(0);
-    /// Domain of the graphs, in a program that reads graphs out.
+    /// Id of the domain of the graphs, in a program that reads graphs out.
     pub const GRAPHS: DomainId = DomainId(1);
 }
 
-/// Relation: for each row of the result, the list of rows from which a stage computes it.
+/// Relation, which has for each row of a stage's result the list of rows from which the stage
+/// computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// Kind of the lists.
+    /// Kind of the lists, for instance neighbours.
     pub over: Over,
-    /// True if the relation is reversed: each source has the list of its targets. Gradients follow
-    /// reversed lists.
+    /// True if the relation is reversed, so that each source has the list of its targets. Gradients
+    /// follow reversed lists.
     pub reversed: bool,
     /// True if the lists omit pairs whose target does not affect the loss. Such pairs would add
-    /// zeros, or their results would not be read ([`Program::reach`]).
+    /// zeros, or no stage that affects the loss reads their results ([`Program::reach`]).
     pub reached: bool,
 }
 
-/// Edges that an edge kernel works on, and whether the kernel reads edge features.
+/// Edges on which an edge kernel works, and whether the kernel reads their features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Along {
     /// Kind of the lists that the kernel follows.
     pub over: Over,
-    /// True if each vertex counts among its own neighbours, last.
+    /// True if each vertex is also the last of its own neighbours.
     pub with_self: bool,
     /// True if the kernel reads the features of edges.
     pub features: bool,
 }
 
-/// Kind of a relation's row lists.
+/// Kind of the row lists of a relation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
     /// Each vertex has the list of its neighbours.
@@ -289,22 +294,24 @@ pub enum Over {
     Graphs,
 }
 
-/// Slot: a row buffer, which is a matrix with one row for every row of its domain.
+/// Slot, which is a row buffer. It is a matrix with one row for every row of its domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotSpec {
     /// Number of values in a row.
     pub width: u32,
-    /// Extents of one row. Their product is `width`.
+    /// Extents (sizes of the dimensions) of one row. Their product is `width`.
     pub extents: Vec<u32>,
     /// Domain (kind of rows) of the slot.
     pub domain: DomainId,
     /// Kind of the slot's content: features, activations, stashed rows or gradients.
     pub of: SlotOf,
-    /// Layer whose rows or gradients the slot holds.
+    /// Layer to which the rows or gradients in the slot belong.
     pub layer: Layer,
-    /// Stage that writes the slot. `None` for the features.
+    /// Stage that writes the slot. It is `None` for the features and, in a fused program, for slots
+    /// that only one fused stage touches.
     pub written_by: Option<StageId>,
-    /// Last stage that needs the rows of the slot. For rows that no stage reads, it is the writer.
+    /// Last stage that needs the rows of the slot. If no stage reads them, it is the stage that
+    /// writes them.
     pub kept_until: StageId,
 }
 
@@ -313,62 +320,62 @@ pub struct SlotSpec {
 pub enum SlotOf {
     /// Features of the data set.
     Features,
-    /// Rows that forward stages pass on.
+    /// Rows that forward stages compute for later stages.
     Activation,
-    /// Rows that a kernel's forward function stashes for its backward function.
+    /// Rows that a stage stashes for a backward stage of the same operation.
     Kept,
-    /// Gradients that backward stages pass on.
+    /// Gradients that backward stages compute for later stages.
     Gradient,
 }
 
-/// Operation of a program: a kernel, or an operator of the host, with its attributes. The forward
-/// and backward stages of a layer's operation share one entry.
+/// Operation of a program, which is a kernel or an operator of the host, with its attributes. The
+/// forward and backward stages of a layer's operation share one entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     /// Name of the kernel or of the operator. For a user's kernel, it is the path of the component
     /// as given in the model.
     pub kernel: String,
-    /// Role that distinguishes the operation from others of the same kernel in its layer. May be
-    /// empty.
+    /// Role that distinguishes the operation from others of the same kernel in its layer, for
+    /// instance `self`. It may be empty.
     pub role: String,
-    /// Attributes with which the kernel is opened. Attributes that are not named have the kernel's
-    /// defaults.
+    /// Attributes with which the kernel is opened. The kernel uses its defaults for all other
+    /// attributes.
     pub attributes: Vec<Attribute>,
     /// Extents of one row of each input.
     pub inputs: Vec<Vec<u32>>,
     /// Layer of the operation.
     pub layer: Layer,
-    /// Layer number in the operation's tasks, on which their random numbers depend. It is the
-    /// layer's number plus 65,536 for each earlier input to which the layer applies dropout
-    /// separately.
+    /// Layer number from which the operation's tasks draw random numbers, for instance for dropout.
+    /// It is the layer's number, plus 65,536 times the position if the layer applies dropout at
+    /// several positions.
     pub draw: u32,
-    /// Inputs and outputs that the kernel declares. `None` for operators of the host, which work on
-    /// the graph.
+    /// Inputs, outputs and parameters that the kernel declares. `None` for operators of the host,
+    /// which work on the graph.
     pub signature: Option<Signature>,
-    /// Edges of an edge kernel. `None` for all other operations.
+    /// Edges on which an edge kernel works. `None` for all other operations.
     pub along: Option<Along>,
     /// Parameters of the operation, in the order of the signature.
     pub parameters: Vec<ParameterId>,
 }
 
-/// Trained parameter: a matrix that the optimiser updates.
+/// Trained parameter, which is a matrix that the optimiser updates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// Name that is unique in the program, for instance `layers.0.weight`.
     pub name: String,
-    /// Extents, rows first.
+    /// Extents of the matrix, rows first.
     pub shape: Vec<u32>,
-    /// Distribution of the initial values. Their random numbers are drawn with `draw` as layer and
-    /// `position` as stream.
+    /// Distribution of the initial values. Their random numbers depend on `draw` as the layer and
+    /// on `position` as the stream.
     pub initialiser: Initialiser,
-    /// Random stream of the first values: the parameter's index in its kernel's signature, as if
-    /// the layer's product were the first parameter.
+    /// Stream number in the random numbers of the initial values. It is the parameter's index in
+    /// its kernel's signature, counted as if the layer's product were the first parameter.
     pub position: u32,
     /// Layer number in the random numbers of the initial values. It is the layer of the parameter's
     /// kernel, plus 65,536 for each earlier operation of the same layer and kernel.
     pub draw: u32,
-    /// Layer of the model to which the parameter belongs, which determines its weight decay. A bias
-    /// that the next layer's kernel adds to its inputs still belongs to its own layer.
+    /// Layer of the model to which the parameter belongs. The layer determines its weight decay. A
+    /// bias that the next layer's kernel adds to its inputs still belongs to its own layer.
     pub layer: Layer,
 }
 
@@ -386,7 +393,8 @@ impl Parameter {
     }
 }
 
-/// Rows of a slot that a stage needs before it can start on an interval.
+/// Intervals whose rows of a slot a stage reads. These rows must exist before the stage can start
+/// on an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Rows of the stage's own interval.
@@ -396,12 +404,12 @@ pub enum Scope {
 }
 
 impl Stage {
-    /// Adds slots to those that the stage reads.
+    /// Adds slots to those that the stage reads, all with the same scope and port.
     pub(crate) fn read(&mut self, slots: impl IntoIterator<Item = SlotId>, scope: Scope, port: Port) {
         self.reads.extend(slots.into_iter().map(|slot| Read { slot, scope, port }));
     }
 
-    /// Returns the slots that the stage reads, each with its scope.
+    /// Returns the slots that the stage reads, each with the intervals whose rows it reads.
     pub fn reads(&self) -> impl Iterator<Item = (SlotId, Scope)> {
         self.reads.iter().map(|read| (read.slot, read.scope))
     }
@@ -411,17 +419,17 @@ impl Stage {
         self.reads.iter().filter(move |read| read.port == port).map(|read| read.slot)
     }
 
-    /// Returns the slots of which the stage reads all rows, in order.
+    /// Returns the slots whose rows of all intervals the stage reads, in order.
     pub fn all(&self) -> impl Iterator<Item = SlotId> {
         self.reads.iter().filter(|read| read.scope == Scope::All).map(|read| read.slot)
     }
 
-    /// Returns the slots of which the stage reads the rows of its interval, in order.
+    /// Returns the slots whose rows of its own interval the stage reads, in order.
     pub fn own(&self) -> impl Iterator<Item = SlotId> {
         self.reads.iter().filter(|read| read.scope == Scope::Own).map(|read| read.slot)
     }
 
-    /// Returns the slots that the stage writes, on the rows of its interval.
+    /// Returns the slots that the stage writes, in order. Outputs that no stage reads are left out.
     pub fn writes(&self) -> impl Iterator<Item = SlotId> {
         self.writes.iter().copied().flatten()
     }
@@ -434,14 +442,14 @@ impl Stage {
 }
 
 impl Program {
-    /// Builds the training program of a model. `signature` opens a kernel and returns its
-    /// signature.
+    /// Builds the training program of a model for a data set of this shape. `signature` opens a
+    /// kernel and returns its signature.
     ///
     /// # Errors
-    /// Returns [`Signature`](crate::Error::Signature) if `signature` fails,
-    /// [`SignatureMismatch`](crate::Error::SignatureMismatch) for a kernel whose signature does not
-    /// fit the model, and [`Data`](eciton_recipe::Error::Data) if the model was resolved for other
-    /// data.
+    /// Returns [`Signature`](crate::Error::Signature) if `signature` fails. Returns
+    /// [`SignatureMismatch`](crate::Error::SignatureMismatch) if the signature of a kernel does not
+    /// fit the model. Returns [`Data`](eciton_recipe::Error::Data) if the model was resolved for
+    /// other data.
     pub fn build<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         model: &Model,
         shape: DataShape,
@@ -453,16 +461,16 @@ impl Program {
         })
     }
 
-    /// Returns the evaluation program: the forward part, up to the class scores, with the same
-    /// operations and parameters. Its tasks run with `training` set to false. Its stages and slots
-    /// have new numbers.
+    /// Returns the evaluation program, which has the forward stages up to the class scores. It has
+    /// the same operations and parameters, but its stages and slots have new numbers. Its tasks run
+    /// with `training` set to false.
     #[must_use]
     pub fn evaluation(&self) -> Self {
         lower::evaluation(self)
     }
 
-    /// Returns the evaluation program without its embeddings, for callers that need only scores.
-    /// The slot of [`Program::embeddings`] then lasts only until its last reader.
+    /// Returns the program without embeddings, for evaluations that need only scores. The slot of
+    /// [`Program::embeddings`] is then needed only until its last reader.
     #[must_use]
     pub fn without_embeddings(mut self) -> Self {
         let Some(slot) = self.embeddings.take().filter(|&slot| self.scores != Some(slot)) else {
@@ -478,16 +486,16 @@ impl Program {
         self
     }
 
-    /// Returns the id of the trained parameter that has the values of `id`. `id` may be a further
-    /// use of a shared parameter.
+    /// Returns the id of the trained parameter whose values `id` has. It differs from `id` only if
+    /// `id` is a further use of a shared parameter.
     #[must_use]
     pub fn owner(&self, id: ParameterId) -> ParameterId {
         let further = id.index().checked_sub(self.parameters.len());
         further.and_then(|at| self.uses.get(at)).copied().unwrap_or(id)
     }
 
-    /// Returns the trained parameter that has the values of `id`. `id` may be a further use of a
-    /// shared parameter.
+    /// Returns the trained parameter whose values `id` has, or `None` if there is none. `id` may be
+    /// a further use of a shared parameter.
     #[must_use]
     pub fn parameter(&self, id: ParameterId) -> Option<&Parameter> {
         self.parameters.get(self.owner(id).index())
@@ -499,32 +507,33 @@ impl Program {
         self.stages.get(stage.index())
     }
 
-    /// Returns the description of a stage ([`Stage::name`]).
+    /// Returns the name of a stage ([`Stage::name`]), or `stage` and its number if the program has
+    /// no such stage.
     #[must_use]
     pub fn stage_name(&self, stage: StageId) -> String {
         self.stage(stage).map_or_else(|| format!("stage {stage}"), |found| found.name.clone())
     }
 
-    /// Returns the placement of a stage.
+    /// Returns the placement of a stage. It is the host if the program has no such stage.
     #[must_use]
     pub fn place(&self, stage: StageId) -> Place {
         self.stage(stage).map_or(Place::Host, |stage| stage.place)
     }
 
-    /// Returns the number of stages whose steps are tasks, which may run outside the host.
+    /// Returns the number of stages that may run outside the host.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.stages.iter().filter(|stage| stage.place.is_task()).count()
     }
 
-    /// Returns all stages except the stage that samples the rows of micro-batches.
+    /// Returns all stages except the one that chooses the rows of micro-batches.
     #[must_use]
     pub fn computing(&self) -> &[Stage] {
         let end = self.sampling.map_or(self.stages.len(), StageId::index);
         self.stages.get(..end).unwrap_or_default()
     }
 
-    /// Returns the operation of a stage.
+    /// Returns the operation of a stage, or `None` if the stage has none.
     #[must_use]
     pub fn operation(&self, stage: StageId) -> Option<&Operation> {
         self.operations.get(self.stage(stage)?.operation.index())
@@ -548,7 +557,7 @@ impl Program {
         self.slots.get(slot.index()).map_or(Domain::VERTICES, |slot| slot.domain)
     }
 
-    /// Makes gathers omit pairs whose target does not affect the loss ([`loss_gathers`]).
+    /// Makes these gathers omit pairs whose target does not affect the loss ([`loss_gathers`]).
     ///
     /// [`loss_gathers`]: crate::loss_gathers
     pub fn reach(&mut self, gathers: &[StageId]) {
@@ -562,7 +571,7 @@ impl Program {
         }
     }
 
-    /// Returns the number of a relation, and adds the relation to the list if it is new.
+    /// Returns the id of a relation, and adds the relation to the program if it is new.
     pub(crate) fn enter_relation(&mut self, relation: Relation) -> RelationId {
         let known = self.relations.iter().position(|known| *known == relation);
         let at = known.unwrap_or_else(|| {
@@ -573,8 +582,8 @@ impl Program {
         RelationId(at as u16)
     }
 
-    /// Turns the program into one of `parts` micro-batches. Each micro-batch has its own graph of
-    /// at most `rows` rows.
+    /// Divides the program into `parts` micro-batches. Each micro-batch has its own graph of at
+    /// most `rows` rows, and takes the place of an interval.
     pub fn set_apart(&mut self, parts: u32, rows: u32) {
         self.apart = Some(parts);
         if let Some(vertices) = self.domains.get_mut(Domain::VERTICES.index()) {
@@ -582,12 +591,12 @@ impl Program {
         }
     }
 
-    /// Adds the stage that chooses the rows of each micro-batch of a round (optimiser step).
+    /// Adds the stage that chooses the rows of each micro-batch in a round (one optimiser step).
     ///
-    /// The stage has no operation. Its number is the last, but all other steps of a micro-batch run
-    /// after it. Its step ends after the rows of all micro-batches of the round are known, because
-    /// the weights of rows depend on them. Micro-batches enter a round one after the other, so a
-    /// micro-batch does not wait here for steps of another.
+    /// The stage has no operation. It has the highest number, but all other stages of a micro-batch
+    /// run after it. The weights of rows depend on all micro-batches of a round. The stage
+    /// therefore ends on a micro-batch only after the rows of all of them are known. Micro-batches
+    /// enter a round one after the other, so a micro-batch does not wait here for steps of another.
     pub fn sample(&mut self) {
         // Ids are 16 bits.
         let stage = self.stages.len() as u16;
@@ -596,7 +605,7 @@ impl Program {
         self.sampling = Some(StageId(stage));
     }
 
-    /// Sets the placement of the stages of edge kernels.
+    /// Sets the placement of all stages that run an edge kernel.
     pub fn place_edges(&mut self, place: Place) {
         for stage in &mut self.stages {
             if self.operations.get(stage.operation.index()).is_some_and(|operation| operation.along.is_some())
@@ -606,9 +615,9 @@ impl Program {
         }
     }
 
-    /// Returns the stages that must run before `stage` can start on an interval, each once, in
-    /// order. If the scope of a stage is `Own`, it must have run on that interval, and otherwise on
-    /// all intervals.
+    /// Returns the stages that must run before `stage` can start on an interval, each once and in
+    /// order. A stage with the scope `Own` must have run on the same interval, and one with the
+    /// scope `All` on every interval.
     #[must_use]
     pub fn dependencies(&self, stage: StageId) -> Vec<(StageId, Scope)> {
         let mut needed: Vec<(StageId, Scope)> = Vec::new();
@@ -628,27 +637,27 @@ impl Program {
         needed
     }
 
-    /// Returns true if an epoch of the program ends with an update of the weights.
+    /// Returns true if the program is a training program, so that an epoch updates the weights.
     #[must_use]
     pub fn trains(&self) -> bool {
         !self.losses.is_empty()
     }
 
-    /// Stores the rows of all slots until the last stage, so that any step can be repeated.
+    /// Makes the rows of all slots last until the last stage, so that any step can be repeated.
     pub fn keep_rows(&mut self) {
         // A program has at most 2^16 stages.
         let last = StageId(self.stages.len().saturating_sub(1) as u16);
         self.slots.iter_mut().for_each(|spec| spec.kept_until = last);
     }
 
-    /// Returns the stage that computes the last layer's loss, in a training program.
+    /// Returns the stage that computes the last layer's loss, or `None` for an evaluation program.
     #[must_use]
     pub fn loss(&self) -> Option<StageId> {
         self.losses.first().map(|loss| loss.stage)
     }
 
-    /// Returns the index of a stage in the list of loss terms, or `None` if the stage computes no
-    /// loss.
+    /// Returns the index of a stage's loss in [`Program::losses`], or `None` if the stage computes
+    /// no loss.
     #[must_use]
     pub fn loss_of(&self, stage: StageId) -> Option<usize> {
         self.losses.iter().position(|loss| loss.stage == stage)

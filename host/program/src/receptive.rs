@@ -39,36 +39,38 @@ pub use strips::{Splittable, Strips};
 
 use std::ops::Range;
 
-/// Workers that compute a chain of convolutions, and the network between them.
+/// Workers that share the rows of a chain of convolutions, and the network between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workers {
     /// Floating-point operations per second of each worker. The first worker has the image and
     /// receives the result.
     pub flops_per_s: Vec<f64>,
-    /// Bandwidth of each worker, in bytes per second. Both directions have this bandwidth at the
-    /// same time.
+    /// Bandwidth of each worker in each direction, in bytes per second. A worker sends and receives
+    /// at the same time.
     pub bytes_per_s: f64,
     /// Fixed time of each exchange of rows, in seconds.
     pub latency_s: f64,
-    /// True if every worker has the whole image and the result stays on the workers.
+    /// True if every worker has the whole image and keeps its rows of the result, so that only
+    /// halos are exchanged.
     pub share_image: bool,
 }
 
 impl Workers {
-    /// Returns `count` workers of equal speed.
+    /// Returns `count` workers of the same speed and bandwidth. Exchanges take no fixed time, and
+    /// only the first worker has the image.
     #[must_use]
     pub fn alike(count: usize, flops_per_s: f64, bytes_per_s: f64) -> Self {
         Self { flops_per_s: vec![flops_per_s; count], bytes_per_s, latency_s: 0.0, share_image: false }
     }
 
-    /// Returns the number of workers that share the chain.
+    /// Returns the number of workers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.flops_per_s.len()
     }
 
-    /// Returns the range of rows that each worker computes, of `rows` in total. The ranges are
-    /// consecutive and in proportion to the workers' speeds. Some may be empty.
+    /// Divides `rows` image rows among the workers, in proportion to their speeds. Returns one
+    /// range per worker. The ranges are consecutive, and some may be empty.
     #[must_use]
     pub fn shares(&self, rows: u32) -> Vec<Range<u32>> {
         let all: f64 = self.flops_per_s.iter().sum();
@@ -84,7 +86,7 @@ impl Workers {
     }
 }
 
-/// Rows that one worker has and another worker needs, sent between two blocks.
+/// Rows that one worker sends to another between two blocks of layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// Index of the worker that sends the rows.
@@ -97,7 +99,8 @@ pub struct Transfer {
     pub bytes: u64,
 }
 
-/// Division of a chain of layers into blocks, with its estimated cost.
+/// Division of a chain of layers into blocks, with its estimated cost. Workers exchange rows
+/// between blocks only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cut {
     /// Range of layers of each block, in order.
@@ -105,17 +108,17 @@ pub struct Cut {
     /// Estimated time from the image on the first worker to the result on the first worker, in
     /// seconds.
     pub seconds: f64,
-    /// Sum over all blocks of the slowest worker's compute time, in seconds. It is part of
-    /// `seconds`.
+    /// Time that the slowest worker of each block computes, summed over all blocks, in seconds. It
+    /// is part of `seconds`.
     pub compute_s: f64,
-    /// Bytes of the halos, which are the rows exchanged between blocks.
+    /// Bytes of the halos, which are the rows that workers exchange between blocks.
     pub halo_bytes: u64,
     /// Bytes of the image rows and result rows that are sent between workers.
     pub ends_bytes: u64,
 }
 
-/// Returns the rows that workers exchange before a block. Each worker has its share of the previous
-/// layer's rows. Before the first block, the first worker has the whole image.
+/// Returns the rows that workers exchange before a block of layers. Each worker has its share of
+/// the previous layer's rows. Before the first block, the first worker has the whole image.
 #[must_use]
 pub fn exchange(chain: &Chain, workers: &Workers, block: &Range<usize>) -> Vec<Transfer> {
     let rows = chain.rows(block.start);
@@ -128,7 +131,8 @@ pub fn exchange(chain: &Chain, workers: &Workers, block: &Range<usize>) -> Vec<T
     transfers(&have, need, chain.row_bytes(block.start))
 }
 
-/// Returns the rows of the result that are sent to the first worker.
+/// Returns the transfers that bring the result to the first worker. There are none if the workers
+/// keep their rows.
 #[must_use]
 pub fn collect(chain: &Chain, workers: &Workers) -> Vec<Transfer> {
     if workers.share_image {
@@ -139,7 +143,7 @@ pub fn collect(chain: &Chain, workers: &Workers) -> Vec<Transfer> {
     transfers(&workers.shares(rows), at_first(count, rows).into_iter(), chain.row_bytes(end))
 }
 
-/// Returns ranges that assign all rows to the first worker.
+/// Returns one range per worker, of which the first contains all rows and the others are empty.
 fn at_first(count: usize, rows: u32) -> Vec<Range<u32>> {
     (0..count).map(|worker| if worker == 0 { 0..rows } else { rows..rows }).collect()
 }
@@ -158,8 +162,8 @@ fn transfers(have: &[Range<u32>], need: impl Iterator<Item = Range<u32>>, row_by
     all
 }
 
-/// Returns the time of an exchange, in seconds. The worker with the most bytes, in or out,
-/// determines it.
+/// Returns the time of an exchange, in seconds. It depends on the largest number of bytes that any
+/// worker sends or receives.
 fn exchange_s(workers: &Workers, transfers: &[Transfer]) -> f64 {
     if transfers.is_empty() {
         return 0.0;
@@ -173,7 +177,7 @@ fn exchange_s(workers: &Workers, transfers: &[Transfer]) -> f64 {
     workers.latency_s + busiest.max().unwrap_or(0) as f64 / workers.bytes_per_s
 }
 
-/// Returns the compute time of the slowest worker in a block, in seconds.
+/// Returns the time that the slowest worker computes in a block, in seconds.
 fn compute_s(chain: &Chain, workers: &Workers, block: &Range<usize>) -> f64 {
     let shares = workers.shares(chain.rows(block.end));
     let of = |(share, speed): (Range<u32>, &f64)| chain.flops(block, share) / speed;
@@ -184,7 +188,7 @@ fn bytes(transfers: &[Transfer]) -> u64 {
     transfers.iter().map(|transfer| transfer.bytes).sum()
 }
 
-/// Returns a division of the chain into these blocks, with its estimated cost.
+/// Returns the division of a chain into the given blocks, with its estimated cost.
 #[must_use]
 pub fn timed(chain: &Chain, workers: &Workers, blocks: Vec<Range<usize>>) -> Cut {
     let end = collect(chain, workers);
@@ -205,8 +209,8 @@ pub fn timed(chain: &Chain, workers: &Workers, blocks: Vec<Range<usize>>) -> Cut
     Cut { blocks, ..cut }
 }
 
-/// Returns the fastest division into blocks, found by dynamic programming. Of equally fast
-/// divisions, it returns the one with the earliest borders.
+/// Returns the fastest division of a chain into blocks, found by dynamic programming. Of equally
+/// fast divisions, it returns the one with the earliest borders.
 #[must_use]
 pub fn fuse(chain: &Chain, workers: &Workers) -> Cut {
     let count = chain.len();
@@ -231,13 +235,13 @@ pub fn fuse(chain: &Chain, workers: &Workers) -> Cut {
     timed(chain, workers, blocks)
 }
 
-/// Returns the division in which every layer is its own block.
+/// Returns the division of a chain in which every layer is its own block, with its estimated cost.
 #[must_use]
 pub fn each(chain: &Chain, workers: &Workers) -> Cut {
     timed(chain, workers, (0..chain.len()).map(|at| at..at + 1).collect())
 }
 
-/// Returns the estimated time of the first worker without other workers, in seconds.
+/// Returns the estimated time in which the first worker computes the whole chain alone, in seconds.
 #[must_use]
 pub fn alone(chain: &Chain, workers: &Workers) -> f64 {
     let all = 0..chain.len();

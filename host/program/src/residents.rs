@@ -13,32 +13,35 @@ use crate::fused_stages::FusedStages;
 use crate::program::{Place, Program};
 use eciton_types::ids::{OperationId, SlotId, StageId};
 
-/// Slots (row buffers) whose rows stay on workers, for a program whose fused stages are on lanes.
+/// Slots (row buffers) whose rows stay on workers between tasks, in a program whose fused stages
+/// run on lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Residents {
-    /// Last stage that reads each slot. `None` for slots whose rows do not stay on a worker.
+    /// For each slot whose rows stay on a worker, the last stage that reads it. `None` for all
+    /// other slots.
     last: Vec<Option<StageId>>,
-    /// Lanes that send each slot's rows directly to each other. `None` for all other slots.
+    /// For each slot whose rows workers send directly to each other, the lanes that write and read
+    /// it. `None` for all other slots.
     passed: Vec<Option<Passed>>,
-    /// Slots of the host that several stages of a lane read, as pairs of slot and lane, with the
-    /// last of these stages.
+    /// Slots of the host that several stages of a lane read, so that the lane receives their rows
+    /// only once. The key is the slot and the lane, and the value is the last of these stages.
     again: BTreeMap<(SlotId, u16), StageId>,
 }
 
-/// Slot whose rows workers send directly to each other: one lane writes it and other lanes read it.
-/// Only stages on lanes touch the slot.
+/// Lanes between which workers send the rows of a slot directly. One lane writes the slot, and
+/// other lanes read it. No stage outside lanes touches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// Lane (a worker's share of the pipeline) that writes the slot.
+    /// Number of the lane (a worker's share of the pipeline) that writes the slot.
     pub from: u16,
-    /// Lanes that read the slot, each with its last reading stage. The writing lane may be among
-    /// them.
+    /// Numbers of the lanes that read the slot, each with its last reading stage. The writing lane
+    /// may be among them.
     pub readers: BTreeMap<u16, StageId>,
 }
 
 impl Residents {
-    /// Finds the resident slots of `program`, which is divided into `fused_stages`. `schedule` is
-    /// the fused program, with its stages placed on lanes.
+    /// Finds the slots of `program` whose rows stay on workers. `schedule` is the program as fused
+    /// by `fused_stages`, with its stages placed on lanes.
     #[must_use]
     pub fn from_program(program: &Program, fused_stages: &FusedStages, schedule: &Program) -> Self {
         let whole = whole(program, fused_stages);
@@ -49,8 +52,8 @@ impl Residents {
         found
     }
 
-    /// Finds the resident slots like [`Residents::from_program`], and also the rows that lanes send
-    /// to each other.
+    /// Finds the slots whose rows stay on workers, like [`Residents::from_program`]. Also finds the
+    /// slots whose rows lanes send directly to each other.
     #[must_use]
     pub fn passing(program: &Program, fused_stages: &FusedStages, schedule: &Program) -> Self {
         let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
@@ -67,7 +70,8 @@ impl Residents {
         found
     }
 
-    /// Returns the slots of the host that several stages of a lane read.
+    /// Finds the slots of the host that several stages of a lane read, with the last of these
+    /// stages.
     fn read_again(&self, schedule: &Program) -> BTreeMap<(SlotId, u16), StageId> {
         let mut readers: BTreeMap<(SlotId, u16), BTreeSet<StageId>> = BTreeMap::new();
         for (id, stage) in (0u16..).map(StageId).zip(&schedule.stages) {
@@ -82,29 +86,29 @@ impl Residents {
         several.filter_map(|(of, readers)| Some((of, *readers.last()?))).collect()
     }
 
-    /// Returns the last stage of a lane that reads a slot of the host. Returns `None` if fewer than
-    /// two stages of the lane read the slot.
+    /// Returns the last stage of a lane that reads a slot of the host. The lane keeps the rows
+    /// until this stage. Returns `None` if fewer than two stages of the lane read the slot.
     #[must_use]
     pub fn again(&self, slot: SlotId, lane: u16) -> Option<StageId> {
         self.again.get(&(slot, lane)).copied()
     }
 
-    /// Returns the row widths of the host's slots that several stages of a lane read, in values per
-    /// row.
+    /// Returns the number of values per row of each slot of the host that several stages of a lane
+    /// read. The lane keeps these rows between the stages.
     pub fn again_widths<'a>(&'a self, schedule: &'a Program, lane: u16) -> impl Iterator<Item = u32> + 'a {
         let own = self.again.keys().filter(move |(_, of)| *of == lane);
         own.filter_map(|(slot, _)| schedule.slots.get(slot.index()).map(|spec| spec.width))
     }
 
-    /// Returns the lanes that send a slot's rows directly to each other, or `None` if the slot is
-    /// not sent that way.
+    /// Returns the lanes that send a slot's rows directly to each other. Returns `None` if lanes do
+    /// not send the slot.
     #[must_use]
     pub fn passed(&self, slot: SlotId) -> Option<&Passed> {
         self.passed.get(slot.index())?.as_ref()
     }
 
-    /// Returns, for each slot that other lanes send to a lane, the number of values in a row and
-    /// the lane that writes the slot.
+    /// Returns the number of values per row of each slot that a lane receives directly, and the
+    /// lane that writes the slot.
     pub fn passed_widths<'a>(
         &'a self,
         schedule: &'a Program,
@@ -117,15 +121,14 @@ impl Residents {
         })
     }
 
-    /// Returns the last stage that reads a resident slot, or `None` if the slot's rows go to the
-    /// host.
+    /// Returns the last stage that reads a slot whose rows stay on a worker. Returns `None` for all
+    /// other slots.
     #[must_use]
     pub fn last_reader(&self, slot: SlotId) -> Option<StageId> {
         self.last.get(slot.index()).copied().flatten()
     }
 
-    /// Returns the row widths of the slots whose rows stay on the worker of a lane, in values per
-    /// row.
+    /// Returns the number of values per row of each slot whose rows stay on the worker of a lane.
     pub fn widths<'a>(&'a self, schedule: &'a Program, lane: u16) -> impl Iterator<Item = u32> + 'a {
         let all = (0u16..).map(SlotId).zip(&self.last).zip(&schedule.slots);
         all.filter_map(move |((_, last), spec)| {
@@ -134,14 +137,14 @@ impl Residents {
     }
 }
 
-/// Returns, for each fused stage, true if all of its stages are vertex kernels.
+/// For each fused stage, returns true if all of its stages are vertex kernels.
 fn whole(program: &Program, fused_stages: &FusedStages) -> Vec<bool> {
     let kernel = |id| program.stage(id).is_some_and(|stage| is_kernel(program, stage.operation));
     fused_stages.as_slice().iter().map(|run| run.ids().all(kernel)).collect()
 }
 
-/// Returns the lanes that send a slot to each other. Returns `None` if a stage outside lanes
-/// touches the slot, or if only one lane does.
+/// Returns the lanes that send a slot's rows directly to each other. Returns `None` if a stage
+/// outside lanes touches the slot, or if only one lane does.
 fn passed(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<Passed> {
     let mut from = None;
     let mut readers = BTreeMap::new();
@@ -173,8 +176,8 @@ pub fn is_kernel(program: &Program, id: OperationId) -> bool {
     operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
 }
 
-/// Returns the last reader of a resident slot. Such a slot is written only by forward stages of a
-/// lane and read only by backward stages of the same lane.
+/// Returns the last stage that reads a slot, if the slot's rows can stay on a worker. Such a slot
+/// is written only by forward stages of a lane and read only by backward stages of the same lane.
 fn last_reader(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<StageId> {
     let loss = schedule.loss()?;
     let (mut lane, mut last) = (None, None);

@@ -26,10 +26,10 @@ use eciton_recipe::gather_choice::GatherFeatures;
 use eciton_recipe::model::{Aggregator, FeatureGather, LayerKind, Model};
 use eciton_types::ids::StageId;
 
-/// Returns the gathers of a training program that may omit edges without changing the loss or
-/// gradients. These are gathers whose rows of unlabelled vertices are unused, and gathers of
-/// gradients that are zero in these rows. A sum that starts from zero is the same with or without
-/// zeros.
+/// Returns the gathers of a training program that may omit edges without a change of the loss or
+/// gradients. Either the program does not use the gathered rows of unlabelled vertices, or the
+/// gather sums gradients that are zero in these rows. A sum that starts from zero is the same with
+/// or without zeros.
 ///
 /// The loss reads labelled rows only. The kernels between the loss and a gather compute each row
 /// separately. Their results for other rows are therefore unused too, and a gradient of zero stays
@@ -90,7 +90,7 @@ pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<S
     all().filter(|(id, stage)| reached(*id, stage)).map(|(id, _)| id).collect()
 }
 
-/// Names of the kernels that compute each row separately, and turn a gradient of zero into a
+/// Names of the kernels that compute each row separately and turn a gradient of zero into a
 /// gradient of zero.
 const BY_ROW: [&str; 10] = [LINEAR, HEAD, SUM, ACTIVATE, NORMALISE, CONV2D, POOL2D, CONCAT, SLICE, PRODUCT];
 
@@ -101,9 +101,11 @@ pub struct Workload {
     pub rows: u64,
     /// Number of directed edges.
     pub edges: u64,
-    /// Number of stored feature values. For dense features, it is rows times columns.
+    /// Number of stored feature values. For dense features, it is the number of rows times the
+    /// number of columns.
     pub stored: u64,
-    /// Maximum number of stored values of the features after they are gathered.
+    /// Maximum number of stored feature values after the features are gathered, which makes sparse
+    /// features denser.
     pub stored_gathered: u64,
 }
 
@@ -113,8 +115,8 @@ pub struct Rewrites {
     /// True if the first layer's gather of the features runs before the first epoch
     /// ([`Model::constant_gather`]).
     pub gathered_features: bool,
-    /// Bit set of the layers that gather before their product. Bit l is layer l. Layers from 64 on
-    /// never gather first.
+    /// Layers that gather before their product, as a bit set. Bit `l` stands for layer `l`. Layers
+    /// from 64 on never gather first.
     pub aggregate_first: u64,
 }
 
@@ -127,13 +129,14 @@ const COUNTED: usize = u64::BITS as usize;
 /// that near ties change nothing.
 const GATHER_WEIGHT: u64 = 3;
 
-/// Number of additional reads and writes of each row if a gather precedes a product. The row is
-/// computed from the previous layer, and its gradient is passed back.
+/// Number of additional reads and writes of each row if a gather precedes a product. The row must
+/// be computed from the previous layer, and its gradient must be passed back.
 const PASSES: u64 = 5;
 
 impl Rewrites {
-    /// Chooses the rewrites for a model and a data set. The choice compares the multiply-adds of an
-    /// epoch with and without each rewrite.
+    /// Chooses the rewrites for a model and a data set. It compares the number of multiply-adds of
+    /// an epoch with and without each rewrite. `wanted` decides whether the features are gathered
+    /// once.
     ///
     /// # Errors
     /// Returns [`Error::Data`] if `wanted` is [`GatherFeatures::Once`] and the model does not allow
@@ -189,24 +192,24 @@ impl Rewrites {
         Ok(Self { gathered_features, aggregate_first })
     }
 
-    /// Returns true if a model's program reads the gathered features in addition to the features.
-    /// Otherwise the gathered features replace the features.
+    /// Returns true if the program of a model reads the gathered features in addition to the
+    /// features. Otherwise gathered features replace the features.
     #[must_use]
     pub fn reads_beside(&self, model: &Model) -> bool {
         let first = model.layers.first().filter(|_| self.gathered_features);
         first.and_then(|first| first.kind.feature_gather()) == Some(FeatureGather::Beside)
     }
 
-    /// Returns true if a layer gathers before its product.
+    /// Returns true if layer number `layer` gathers before its product.
     #[must_use]
     pub fn aggregates_first(&self, layer: usize) -> bool {
         layer < COUNTED && self.aggregate_first >> layer & 1 == 1
     }
 }
 
-/// Returns the layers, as a bit set, for which gathering before the product costs less. The cost
-/// counts multiply-adds of gathers, forward and backward, and each value that is read or written as
-/// one multiply-add.
+/// Returns the layers for which a gather before the product costs less, as a bit set. The cost is
+/// the number of multiply-adds of gathers, forward and backward. Each value that is read or written
+/// counts as one multiply-add.
 fn aggregate_first(model: &Model, work: &Workload) -> u64 {
     let mut layers = 0;
     // The first layer is skipped, because features are wide or sparse.

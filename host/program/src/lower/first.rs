@@ -6,19 +6,20 @@ use eciton_recipe::model::{First, LayerKind, Model};
 use eciton_types::ids::Layer;
 use eciton_types::signature::Initialiser;
 
-/// Names of the last products in a layer that adds its result to its input. The names are relative
-/// to the layer.
+/// Names of the weights of a layer's last product. The setting `scaled_by_depth` applies to them in
+/// layers that add their result to their input.
 const LAST: [&str; 5] = ["weight", "self.weight", "neighbour.weight", "output.weight", "mlp.1.weight"];
 
-/// Returns the name of a parameter without the prefix of its layer.
+/// Returns the name of a parameter without the prefix of its layer, for instance `weight` for
+/// `layers.0.weight`.
 fn within(name: &str) -> &str {
     name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')).map_or(name, |(_, within)| within)
 }
 
 /// Returns the initialiser that the model or the layer sets explicitly for a parameter. Returns
-/// `None` if its kernel or the layer's `first_weights` determines the initial values. A setting by
-/// parameter name takes precedence over a general one. A setting of the layer takes precedence over
-/// one of the model.
+/// `None` if the kernel or the layer's `first_weights` determines the initial values. A setting of
+/// the layer takes precedence over one of the model, and a setting by parameter name over a general
+/// one.
 pub(super) fn explicit_initialiser(
     model: &Model,
     home: Layer,
@@ -43,7 +44,7 @@ pub(super) fn explicit_initialiser(
     Some(first.initialiser(factor))
 }
 
-/// Returns the number of times that a layer adds a result to its input (residual connections).
+/// Returns the number of results that a layer adds to its input (residual connections).
 fn sums(layer: &eciton_recipe::model::ModelLayer) -> u32 {
     match layer.kind {
         LayerKind::Transformer(_) => 2,
@@ -51,8 +52,8 @@ fn sums(layer: &eciton_recipe::model::ModelLayer) -> u32 {
     }
 }
 
-/// Returns an error for a name in a setting `init` that no parameter has. The `init` of a layer may
-/// name only parameters of that layer.
+/// Checks that every parameter name in a setting `init` exists. The `init` of a layer may name only
+/// parameters of that layer.
 pub(super) fn check_names(program: &Program) -> Result<()> {
     let model = &program.model;
     let of_layers = (0u16..).map(Layer).zip(&model.layers).map(|(at, layer)| (Some(at), &layer.init));

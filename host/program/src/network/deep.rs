@@ -24,6 +24,7 @@ fn word(name: &str, value: &str) -> Attribute {
 
 impl Network {
     /// Adds a kernel that reads values without pending bias or activation, and returns its output.
+    /// `width` is the number of columns of the output.
     fn of_values(
         &mut self,
         kernel: &str,
@@ -36,8 +37,8 @@ impl Network {
 }
 
 impl One<'_> {
-    /// Adds an embedding. Its input has the numbers of table entries, so no dropout or activation
-    /// is applied to the input.
+    /// Adds an embedding, which looks up a row of a table for each input value. The input values
+    /// are numbers of table entries, so no dropout or activation is applied to them.
     pub(super) fn embedding(&self, network: &mut Network, rows: Rows, of: Embedding) -> Rows {
         let width = self.layer.width;
         let attributes =
@@ -56,8 +57,8 @@ impl One<'_> {
         self.with_bias(value, "output.bias")
     }
 
-    /// Adds the attention and its output product. If `added` is true, the product adds its own
-    /// bias, and otherwise the bias stays pending.
+    /// Adds the attention and its output product, and returns the output. If `added` is true, the
+    /// product adds its own bias. Otherwise the bias stays pending.
     fn attended(
         &self,
         network: &mut Network,
@@ -99,8 +100,8 @@ impl One<'_> {
         network.of_values(NORMALISE, (self.at, role), (vec![value], width), attributes)
     }
 
-    /// Applies dropout to a value within the layer. `apart` numbers the position in the layer, so
-    /// that its random numbers differ from those of other positions.
+    /// Applies dropout to a value within the layer. `apart` is the number of its position in the
+    /// layer, so that each position has its own random numbers.
     fn dropped_apart(&self, network: &mut Network, value: ValueId, apart: u32) -> ValueId {
         let dropout = self.layer.dropout;
         if dropout == 0.0 {
@@ -109,8 +110,8 @@ impl One<'_> {
         network.activated_with(&Rows::plain(value), self.at, dropout, |of| of.draw |= apart << 16)
     }
 
-    /// Adds a convolution. Its kernel also applies the activation to its output, which needs no
-    /// additional rows. If a norm that centres rows follows, the convolution has no bias, because
+    /// Adds a convolution. Its kernel also applies the activation to its output, so no additional
+    /// rows are stored. If a norm that centres rows follows, the convolution has no bias, because
     /// the norm would remove it.
     pub(super) fn convolve(
         &self,
@@ -149,8 +150,8 @@ impl One<'_> {
         Rows::plain(network.of_values(POOL2D, (self.at, ""), input, attributes))
     }
 
-    /// Joins several inputs with one kernel. The features are copied first, because they may be
-    /// sparse.
+    /// Adds a node that concatenates, multiplies or adds several inputs, as `kernel` names it. The
+    /// features are copied first, because they may be sparse.
     pub(super) fn joined(&self, network: &mut Network, inputs: &[Rows], kernel: &str) -> Rows {
         let width = self.layer.width;
         let values: Vec<ValueId> =
@@ -161,8 +162,8 @@ impl One<'_> {
         })
     }
 
-    /// Returns one of several inputs of a layer as a dense value, with its own dropout. The
-    /// features are copied, because they may be sparse.
+    /// Returns input number `from` of a layer with several inputs as a dense value, with its own
+    /// dropout. The features are copied, because they may be sparse.
     pub(super) fn dense(&self, network: &mut Network, rows: &Rows, from: u32) -> ValueId {
         match self.layer.dropout {
             0.0 => network.for_edges(rows, self.at, 0.0),

@@ -12,7 +12,8 @@ use eciton_types::On;
 use eciton_types::ids::Layer;
 use eciton_types::signature::{Attribute, Value as Setting};
 
-/// Adds the operations of all layers, and then the head or the comparison of pairs.
+/// Adds the operations of all layers of a model to its network. The head or, in link prediction,
+/// the comparison of pairs follows.
 pub(super) fn build(mut network: Network, model: &Model, rewrites: Rewrites) -> Network {
     let readers = readers(model);
     let mut made: Vec<Rows> = Vec::with_capacity(model.layers.len());
@@ -67,9 +68,9 @@ pub(super) fn build(mut network: Network, model: &Model, rewrites: Rewrites) -> 
     network
 }
 
-/// Returns the number of readers (layers and losses) of each layer's output. A jumping layer that
-/// reads all earlier layers counts as two readers of each, because it reads rows without pending
-/// bias and activation.
+/// Returns the number of readers (layers and losses) of each layer's output. If a jumping layer
+/// reads all earlier layers, it counts as two readers of each. Such a layer reads rows without
+/// pending bias and activation.
 fn readers(model: &Model) -> Vec<usize> {
     let jumps = |layer: &ModelLayer| {
         layer.inputs.is_none() && matches!(layer.kind, LayerKind::Linear { jumping: Some(_) })
@@ -87,7 +88,7 @@ fn readers(model: &Model) -> Vec<usize> {
     readers
 }
 
-/// Layer in construction, with its index and the optimisations that apply to it.
+/// A layer whose operations are being added, with its index and the optimisations that apply to it.
 pub(super) struct One<'a> {
     pub(super) layer: &'a ModelLayer,
     pub(super) at: Layer,
@@ -161,13 +162,15 @@ impl One<'_> {
         Rows { activation, ..made }
     }
 
-    /// Returns rows with the layer's bias (if it has one) pending.
+    /// Returns a value with the layer's bias (if it has one) pending. `name` is the name of the
+    /// bias in the layer.
     pub(super) fn with_bias(&self, value: ValueId, name: &str) -> Rows {
         let bias = self.layer.bias.then(|| Bias { layer: self.at, name: name.to_owned() });
         Rows { bias, ..Rows::plain(value) }
     }
 
-    /// Makes a kernel share its weight with the layer that this layer names in `weights_of`.
+    /// Makes a kernel share its weight with the layer that `weights_of` names, if the setting is
+    /// present.
     pub(super) fn tie(&self, of: &mut Kernel) {
         let Some(tied) = self.layer.weights_of else { return };
         of.weight_of = Some(number(tied.layer as usize));
@@ -176,9 +179,9 @@ impl One<'_> {
         }
     }
 
-    /// Adds the gathers that `around` builds and the product that `product` builds, in the order
-    /// that `aggregates` sets. The arguments of `product` are the network, the rows, the dropout,
-    /// and whether the bias was added before the gathers.
+    /// Adds gathers and a product, in the order that `aggregates` sets. `around` adds the gathers,
+    /// and `product` the product. The arguments of `product` are the network, the rows, the
+    /// dropout, and whether the bias was added before the gathers.
     fn either_way(
         &self,
         network: &mut Network,
@@ -279,7 +282,7 @@ impl One<'_> {
         self.with_bias(value, "bias")
     }
 
-    /// Adds attention by an edge kernel (GATv2): two products of the same rows, then the edge
+    /// Adds attention by an edge kernel (GATv2). Two products of the same rows precede the edge
     /// kernel.
     fn attention_along_edges(&self, network: &mut Network, rows: Rows, of: Attention) -> Rows {
         let ModelLayer { dropout, bias, .. } = *self.layer;
@@ -305,7 +308,7 @@ impl One<'_> {
         Rows::plain(value)
     }
 
-    /// Adds a readout, which gathers all rows of each graph.
+    /// Adds a readout, which combines the rows of each graph's vertices into one row.
     fn readout(&self, network: &mut Network, rows: &Rows, readout: Readout) -> Rows {
         let value = network.for_edges(rows, self.at, self.layer.dropout);
         let mut gather = |normalisation| network.gather(Over::Graphs, self.at, normalisation, value);
@@ -354,8 +357,8 @@ impl One<'_> {
         self.with_bias(value, "bias")
     }
 
-    /// Adds the product of a jumping layer over all its inputs. A product of concatenated rows is a
-    /// sum of products, so the inputs are not concatenated.
+    /// Adds the product of a jumping layer, which reads the outputs of several layers. A product of
+    /// concatenated rows is a sum of products, so the inputs are not concatenated.
     fn jumping(&self, network: &mut Network, inputs: &[Rows], jumping: Jumping) -> Rows {
         let ModelLayer { width, dropout, .. } = *self.layer;
         let value = match (jumping, inputs) {

@@ -3,8 +3,8 @@
 //!
 //! The weights of a sum follow from the rows themselves. A row has the columns `[z | s | t]`, as in
 //! `eciton-graph`'s `gather::attention`, and the weights follow from s and t. Backward takes two
-//! steps. The first computes by row what sources need of their targets. The second sums over
-//! out-neighbours. Nothing of the size of all edges is stored.
+//! steps. The first computes, for each target, the values that its sources need. The second sums
+//! over out-neighbours. Nothing of the size of all edges is stored.
 
 use super::{Made, Node, Opens, Operator, find};
 use crate::error::Result;
@@ -18,8 +18,8 @@ use eciton_types::signature::{Attribute, Value};
 /// Name of the operator of graph attention.
 pub const NAME: &str = "attend";
 
-/// Returns the attention settings in an operation's attributes. Returns `None` if an attribute is
-/// missing or has another type.
+/// Returns the attention settings that an operation's attributes contain. Returns `None` if an
+/// attribute is missing or has another type.
 #[must_use]
 pub fn settings(attributes: &[Attribute]) -> Option<Attention> {
     let count = |name: &str| match find(attributes, name)? {
@@ -39,7 +39,8 @@ pub fn settings(attributes: &[Attribute]) -> Option<Attention> {
     })
 }
 
-/// Returns the attributes for attention settings. Kernel `gatv2` uses the same attributes.
+/// Returns the attributes that describe attention settings. Kernel `gatv2` uses the same
+/// attributes.
 pub(crate) fn attributes(of: &Attention) -> Vec<Attribute> {
     vec![
         Attribute::new("heads", Value::Integer(i64::from(of.heads))),
@@ -51,7 +52,7 @@ pub(crate) fn attributes(of: &Attention) -> Vec<Attribute> {
 }
 
 impl Network {
-    /// Adds an attention over rows of kernel `attention`.
+    /// Adds a graph attention over rows that kernel `attention` computed, and returns its output.
     pub(crate) fn attend(&mut self, layer: Layer, of: Attention, input: ValueId) -> ValueId {
         self.add(layer, vec![input], of.output(), of)
     }

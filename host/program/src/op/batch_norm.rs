@@ -1,10 +1,9 @@
 //! Batch normalisation (Ioffe and Szegedy 2015), without scale and shift, which kernel `normalise`
 //! applies.
 //!
-//! It computes `h = (x - m) / s` by column. m is the mean and s^2 the variance over all rows, to
-//! which 1e-5 is added. Backward takes two steps. The first writes the columns `[dh | dh h]`, row
-//! by row. The second uses the means of these columns over all rows: `dx = (dh - mean(dh) - h
-//! mean(dh h)) / s`.
+//! It computes `h = (x - m) / s` by column. m is the mean, and s^2 is the variance plus 1e-5, both
+//! over all rows. Backward takes two steps. The first writes the columns `[dh | dh h]`, row by row.
+//! The second computes `dx = (dh - mean(dh) - h mean(dh h)) / s`, with means over all rows.
 
 use super::moments::OverRows;
 use crate::network::{Network, ValueId};
@@ -14,7 +13,8 @@ use eciton_types::ids::Layer;
 pub const NAME: &str = "batch-norm";
 
 impl Network {
-    /// Adds a batch normalisation, which gives each column mean 0 and variance 1.
+    /// Adds a batch normalisation, which gives each column mean 0 and variance 1, and returns its
+    /// output.
     pub(crate) fn batch_norm(&mut self, layer: Layer, input: ValueId) -> ValueId {
         let norm = OverRows { name: NAME, word: "batch", turned: |width| 2 * width };
         self.add(layer, vec![input], self.width(input), norm)

@@ -17,7 +17,7 @@ use crate::program::{Along, Cost, Phase, Port, Relation, Scope, Stage};
 use eciton_types::ids::{Layer, SlotId};
 use eciton_types::signature::Attribute;
 
-/// Edge kernel with the edges that it works on.
+/// The operator of an edge kernel, with the edges that the kernel works on.
 #[derive(Debug)]
 struct Edges {
     of: Kernel,
@@ -25,8 +25,8 @@ struct Edges {
 }
 
 impl Network {
-    /// Adds an edge kernel that reads values without pending bias or activation. Source and target
-    /// may be one value.
+    /// Adds an edge kernel that reads values without pending bias or activation, and returns its
+    /// output. Source and target may be the same value.
     pub(crate) fn edges(
         &mut self,
         kernel: &str,
@@ -53,15 +53,15 @@ impl Edges {
         stage
     }
 
-    /// Returns the slot of the targets' rows. Returns `None` if targets are graphs: kernel
+    /// Returns the slot with the rows of targets. Returns `None` if the targets are graphs. Kernel
     /// `maximum` does not read the rows of graphs, and their gradient is zero.
     fn target(&self, to: &Lowering<'_>, node: &Node, made: &Made) -> Option<SlotId> {
         let own = node.inputs.get(1).is_some_and(|&target| to.network.domain(target) == to.domain(node));
         made.inputs.get(1).copied().filter(|_| own)
     }
 
-    /// Adds a stage with its cost. Forward, it is the cost of a gather of twice the width of the
-    /// gathered rows. Backward, it is four times the width.
+    /// Adds a stage and sets its cost. A forward stage costs as much as a gather of rows of twice
+    /// the width. A backward stage costs as much as one of four times the width.
     fn push(&self, to: &mut Lowering<'_>, mut stage: Stage) {
         let times = if stage.phase == Phase::Forward { 2 } else { 4 };
         let width = stage.all().map(|slot| to.width_of(slot)).fold(0u32, u32::saturating_add);
@@ -87,8 +87,8 @@ impl Operator for Edges {
         self.push(to, forward);
     }
 
-    /// Adds the backward steps. The step by target is added even if no target is trained, because
-    /// it yields the parameter gradients and the rows that the step by source reads.
+    /// Adds the backward stages. The stage by target is added even if no target is trained. It
+    /// computes the parameter gradients and the rows that the stage by source reads.
     fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()> {
         let signature = to.signature(made.operation);
         let passed = signature.edges.map_or_else(Vec::new, |edges| edges.passed.extents);

@@ -16,7 +16,7 @@ pub const NAME: &str = "gather";
 /// Name of the attribute with the normalisation, which sets the weights n(u, v).
 const NORMALISATION: &str = "normalisation";
 
-/// Returns the normalisation in a gather's attributes. Returns `None` if it is missing or unknown.
+/// Returns the normalisation in the attributes of a gather, or `None` if it is missing or unknown.
 #[must_use]
 pub fn normalisation(attributes: &[Attribute]) -> Option<Normalisation> {
     match find(attributes, NORMALISATION)? {
@@ -32,7 +32,8 @@ struct Gather {
 }
 
 impl Network {
-    /// Adds a gather of all columns of a value.
+    /// Adds a gather of all columns of a value over lists of the kind `over`, and returns its
+    /// output.
     pub(crate) fn gather(
         &mut self,
         over: Over,

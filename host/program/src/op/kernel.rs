@@ -8,8 +8,8 @@ use crate::program::{Cost, Phase, Place, Port, Scope, SlotOf, Stage};
 use eciton_types::ids::{DomainId, Layer, OperationId, SlotId};
 use eciton_types::signature::{Attribute, RowsSpec, Signature, Value};
 
-/// Estimated number of operations per value of elementwise work: activation, dropout, bias, and
-/// memory access.
+/// The estimated number of floating-point operations for each value of a row that is read or
+/// written. It stands for activation, dropout, bias and memory access.
 const ELEMENTWISE_FLOPS: f64 = 8.0;
 
 /// Kernel of a node, with its attributes and its relations to the layer.
@@ -17,23 +17,24 @@ const ELEMENTWISE_FLOPS: f64 = 8.0;
 pub(crate) struct Kernel {
     pub(crate) kernel: String,
     pub(crate) layer: Layer,
-    /// Layer number on which dropout depends ([`crate::Operation::draw`]).
+    /// The layer number from which dropout draws random numbers ([`crate::Operation::draw`]).
     pub(crate) draw: u32,
-    /// Role that distinguishes the kernel from the layer's other kernels. It is the prefix of the
-    /// names of its parameters.
+    /// The role that distinguishes the kernel from the layer's other kernels, for instance `self.`.
+    /// It is the prefix of the names of its parameters.
     pub(crate) role: String,
     pub(crate) attributes: Vec<Attribute>,
     /// Pending bias that the kernel adds to its input.
     pub(crate) bias: Option<Bias>,
-    /// True if the kernel adds its inputs unchanged. The gradient of each input is then that of the
-    /// output.
+    /// True if the kernel adds its inputs unchanged, so that the gradient of each input is that of
+    /// the output.
     pub(crate) adds: bool,
-    /// True if the layer's bias was added before its gathers. The weights are then drawn as if the
-    /// kernel still had the bias.
+    /// True if the layer's bias was added before its gathers. Initial weights are then drawn as if
+    /// this kernel still added the bias.
     pub(crate) bias_moved: bool,
-    /// Layer with whose kernel this kernel shares its weight.
+    /// The layer whose weight the kernel uses, if it has none of its own.
     pub(crate) weight_of: Option<Layer>,
-    /// Weight of the kernel's loss in the total loss, if the kernel computes a loss.
+    /// The factor of the kernel's loss in the training loss. It has no effect for kernels without a
+    /// loss.
     pub(crate) loss_weight: f64,
 }
 
@@ -54,7 +55,8 @@ impl Kernel {
     }
 }
 
-/// Adds a stage of a kernel. Its reads and writes are filled in, and its cost is computed here.
+/// Adds a stage of a kernel, whose reads and writes are already set. Sets its placement, its cost
+/// and the parameters whose gradients it computes.
 pub(crate) fn push(to: &mut Lowering<'_>, mut stage: Stage) {
     stage.place = Place::Anywhere;
     stage.cost = cost(to, &stage);
@@ -64,9 +66,9 @@ pub(crate) fn push(to: &mut Lowering<'_>, mut stage: Stage) {
     to.push(stage);
 }
 
-/// Returns the cost of a stage. A product of k x n weights costs `2 k n` operations per row
-/// forward. Backward, it costs `2 k n` for the gradient of the weight. If the stage writes the
-/// gradient of its input, it costs `2 k n` more. Elementwise work is added.
+/// Returns the cost of a stage. A forward product with k x n weights costs `2 k n` operations per
+/// row. Backward, the gradient of the weight costs `2 k n`, and the gradient of the input, if the
+/// stage writes it, `2 k n` more. Elementwise work is added.
 fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
     let parameters = to.parameters(stage.operation);
     let parameters = parameters.iter().filter_map(|&id| to.program.parameter(id));
@@ -90,9 +92,9 @@ fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
     }
 }
 
-/// Returns the number of multiply-adds of one row's products, for a number of weights. A
-/// convolution multiplies its weights at each position, and an embedding multiplies none. An
-/// attention multiplies queries by keys and weights by values, over all rows of the group.
+/// Returns the number of multiply-adds in the products of one row, for a kernel with `weights`
+/// weights. A convolution multiplies its weights at each position, and an embedding multiplies
+/// none. An attention multiplies queries by keys and weights by values, over all rows of the group.
 fn multiplied(to: &Lowering<'_>, stage: &Stage, weights: f64) -> f64 {
     let Some(operation) = to.program.operations.get(stage.operation.index()) else { return weights };
     let first = |signature: &Signature| signature.outputs.first().and_then(RowsSpec::width).unwrap_or(0);
@@ -108,8 +110,8 @@ fn multiplied(to: &Lowering<'_>, stage: &Stage, weights: f64) -> f64 {
     }
 }
 
-/// Adds the forward stage of a kernel, which reads the input slots and writes the output and stash
-/// slots.
+/// Adds the forward stage of a kernel, which reads the slots `inputs` and writes the slots `writes`
+/// (output and stashed rows).
 pub(crate) fn forward(
     to: &mut Lowering<'_>,
     operation: OperationId,

@@ -20,7 +20,8 @@ pub const NAME: &str = "links";
 struct Links;
 
 impl Network {
-    /// Adds the comparison of pairs of rows, as the last node of the network.
+    /// Adds the loss of link prediction, which compares pairs of rows, as the last node of the
+    /// network.
     pub(crate) fn links(&mut self, layer: Layer, input: ValueId) {
         self.end(layer, vec![input], Links);
     }
@@ -31,7 +32,7 @@ impl Operator for Links {
         Opens::Host { name: NAME, attributes: Vec::new() }
     }
 
-    /// Adds nothing: an evaluation program ends with the rows of the last layer.
+    /// Adds no stage, because an evaluation program ends with the rows of the last layer.
     fn forward(&self, _: &mut Lowering<'_>, _: &Node, _: &mut Made) {}
 
     fn backward(&self, _: &mut Lowering<'_>, _: &Node, _: &Made, _: SlotId) -> Result<()> {

@@ -1,5 +1,5 @@
-//! Norms over all rows of a domain: the stages that these norms have in common, one forward and two
-//! backward.
+//! Norms over all rows of a domain, such as batch normalisation. They have one forward stage and
+//! two backward stages in common.
 //!
 //! The first backward step writes, row by row, the values whose means the norm needs. The second
 //! step reads these rows of all intervals. The implementation is in `driver/op/moments.rs` of
@@ -11,15 +11,15 @@ use crate::lower::Lowering;
 use crate::program::{Cost, Phase, Port, Scope, Stage};
 use eciton_types::ids::SlotId;
 
-/// Norm over all rows of a domain, such as batch normalisation.
+/// The operator of a norm over all rows of a domain, such as batch normalisation.
 #[derive(Debug)]
 pub(super) struct OverRows {
     /// Name of the operator in the program.
     pub(super) name: &'static str,
     /// Short name of the operator in the names of stages.
     pub(super) word: &'static str,
-    /// Function from the width of a row to the number of values per row that the first backward
-    /// step writes for the second.
+    /// Returns the number of values per row that the first backward step writes for the second,
+    /// given the width of a row.
     pub(super) turned: fn(u32) -> u32,
 }
 

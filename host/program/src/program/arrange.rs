@@ -4,8 +4,7 @@ use super::{Program, Stage};
 use eciton_types::ids::{SlotId, StageId};
 
 impl Program {
-    /// Reorders the stages. `order` has, for each position in the new order, the present number of
-    /// the stage.
+    /// Reorders the stages. `order[i]` is the present number of the stage that gets the number `i`.
     pub fn arrange(&mut self, order: &[usize]) {
         let mut numbers = vec![0; order.len()];
         for (new, &old) in order.iter().enumerate() {

@@ -11,7 +11,8 @@
 use super::{Over, Phase, Program, Scope, Stage};
 use eciton_types::ids::{SlotId, StageId};
 
-/// Number of gathers between rows and the loss, for each stage and each slot of a program.
+/// Number of gathers that separate each stage and each slot (row buffer) of a program from the
+/// loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hops {
     stages: Vec<u8>,
@@ -19,8 +20,8 @@ pub struct Hops {
 }
 
 impl Hops {
-    /// Counts the gathers of a program. An evaluation program has no loss, so all of its rows are
-    /// within 0 hops.
+    /// Counts the gathers of a program. All counts of an evaluation program are 0, because it has
+    /// no loss.
     #[must_use]
     pub fn from_program(program: &Program) -> Self {
         let mut hops = Self { stages: vec![0; program.stages.len()], slots: vec![0; program.slots.len()] };
@@ -69,27 +70,29 @@ impl Hops {
         hops
     }
 
-    /// Returns the number of gathers between a stage and the loss.
+    /// Returns the number of gathers between a stage and the loss. The stage computes the rows
+    /// within this many hops of the training rows.
     #[must_use]
     pub fn stage(&self, stage: StageId) -> usize {
         self.stages.get(stage.index()).map_or(0, |&hops| usize::from(hops))
     }
 
-    /// Returns the number of gathers between a slot and the loss.
+    /// Returns the number of gathers between a slot and the loss. The slot has the rows within this
+    /// many hops of the training rows.
     #[must_use]
     pub fn slot(&self, slot: SlotId) -> usize {
         self.slots.get(slot.index()).map_or(0, |&hops| usize::from(hops))
     }
 
-    /// Returns the maximum number of consecutive gathers before the loss.
+    /// Returns the largest number of gathers between any slot and the loss.
     #[must_use]
     pub fn most(&self) -> usize {
         self.slots.iter().map(|&hops| usize::from(hops)).max().unwrap_or(0)
     }
 }
 
-/// Returns true if a stage reads rows of neighbours. Norms over all rows do not count, because they
-/// read rows of their own domain.
+/// Returns true if a stage reads rows of neighbours. Norms over all rows are no gathers, because
+/// they read rows of their own domain.
 fn is_gather(program: &Program, stage: &Stage) -> bool {
     let relation = stage.via.and_then(|via| program.relations.get(via.index()));
     relation.is_some_and(|relation| relation.over == Over::Neighbours)

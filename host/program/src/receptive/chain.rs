@@ -1,11 +1,12 @@
-//! Chain of convolutions and poolings: its costs, and the input rows that output rows depend on.
+//! Chain of convolutions and poolings, with its costs and the input rows that output rows depend
+//! on.
 
 use std::ops::Range;
 
 use crate::error::{Error, Result};
 use eciton_recipe::model::{Conv2d, Image, Pool2d, PoolBy};
 
-/// Layer of a chain: a convolution or a pooling.
+/// Layer of a chain, which is a convolution or a pooling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     /// Convolution with stride, padding and dilation.
@@ -31,7 +32,8 @@ impl Step {
         }
     }
 
-    /// Returns the reach of a window, the stride and the padding, in rows.
+    /// Returns the number of rows that a window spans (dilation included), the stride and the
+    /// padding, in rows.
     #[must_use]
     pub fn window(&self) -> (u32, u32, u32) {
         match self {
@@ -53,8 +55,8 @@ impl Step {
         }
     }
 
-    /// Returns the rows of the input that these rows of the output need, limited to the image. For
-    /// an empty range, the result is empty.
+    /// Returns the range of input rows from which the layer computes `rows` of its output, limited
+    /// to the image. An empty range needs an empty range.
     #[must_use]
     pub fn needs(&self, rows: &Range<u32>) -> Range<u32> {
         // In 64 bits, the products do not overflow.
@@ -75,12 +77,12 @@ impl Step {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
     steps: Vec<Step>,
-    /// Shape of the image before each layer, followed by that of the last layer's output.
+    /// Shape of the input image of each layer, followed by the shape of the last layer's output.
     images: Vec<Image>,
 }
 
 impl Chain {
-    /// Creates the chain of these layers.
+    /// Creates a chain of these layers, in order.
     ///
     /// # Errors
     /// Returns [`Error::Chain`] if there are no layers, if a window does not fit into its image, or
@@ -119,7 +121,8 @@ impl Chain {
         self.steps.len()
     }
 
-    /// Returns true if the chain has no layers. [`Self::new`] refuses such a chain.
+    /// Returns true if the chain has no layers. This is never the case, because [`Self::new`]
+    /// refuses such a chain.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
@@ -131,34 +134,36 @@ impl Chain {
         &self.steps
     }
 
-    /// Returns the shape of the image before layer `at`. For `at` = [`Self::len`], it is that of
-    /// the last layer's output.
+    /// Returns the shape of the input image of layer `at`. For `at` = [`Self::len`], it is the
+    /// shape of the last layer's output.
     #[must_use]
     pub fn image(&self, at: usize) -> Image {
         self.images[at]
     }
 
-    /// Returns the number of rows of the image before layer `at`.
+    /// Returns the number of rows of the input image of layer `at`. For `at` = [`Self::len`], it is
+    /// that of the last layer's output.
     #[must_use]
     pub fn rows(&self, at: usize) -> u32 {
         self.images[at].0
     }
 
-    /// Returns the size of one row of the image before layer `at` in f32, in bytes.
+    /// Returns the number of bytes of one row of the input image of layer `at`, with f32 values.
     #[must_use]
     pub fn row_bytes(&self, at: usize) -> u64 {
         let Image(_, width, channels) = self.images[at];
         4 * u64::from(width) * u64::from(channels)
     }
 
-    /// Returns the rows before a block that these rows of the block's output need.
+    /// Returns the range of the block's input rows from which the block computes `rows` of its
+    /// output. A block is a range of layers.
     #[must_use]
     pub fn needs(&self, block: &Range<usize>, rows: Range<u32>) -> Range<u32> {
         self.steps[block.clone()].iter().rev().fold(rows, |rows, step| step.needs(&rows))
     }
 
-    /// Returns the rows before each layer of a block that these rows of the block's output need,
-    /// followed by the output rows themselves.
+    /// Returns the range of rows before each layer of a block that `rows` of the block's output
+    /// need. The last entry is `rows` itself.
     #[must_use]
     pub fn trail(&self, block: &Range<usize>, rows: Range<u32>) -> Vec<Range<u32>> {
         let mut trail = vec![rows];
@@ -170,8 +175,8 @@ impl Chain {
         trail
     }
 
-    /// Returns the number of floating-point operations of a block for these rows of its output. It
-    /// includes the rows of inner layers that the output rows need.
+    /// Returns the number of floating-point operations in which a block computes `rows` of its
+    /// output. It includes all rows of the block's inner layers that these rows need.
     #[must_use]
     pub fn flops(&self, block: &Range<usize>, rows: Range<u32>) -> f64 {
         let trail = self.trail(block, rows);
@@ -185,8 +190,8 @@ impl Chain {
     }
 }
 
-/// Returns the 13 convolutions and 5 poolings of VGG-16 for images of 224 x 224 (Simonyan and
-/// Zisserman 2015, table 1, D).
+/// Returns the layers of VGG-16 up to its last pooling (Simonyan and Zisserman 2015, table 1, D).
+/// They are 13 convolutions and 5 poolings, for images of 224 x 224 pixels.
 #[must_use]
 pub fn vgg16() -> Chain {
     let (mut steps, mut images) = (Vec::new(), vec![Image(224, 224, 3)]);

@@ -17,28 +17,30 @@ use super::{Chain, Step, Workers};
 use crate::error::{Error, Result};
 use eciton_recipe::model::{Image, LayerKind, LayerSettings, Layers, Model, ModelSettings, Norm, Source};
 
-/// Model in strips, with the origin of its layers.
+/// Model in which each worker computes one strip (range of rows) of an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Strips {
     /// Settings of the model in strips.
     pub settings: ModelSettings,
-    /// For each layer, the index of the whole model's layer with the same parameters. `None` for
-    /// `slice` and `concat` layers, which have no origin.
+    /// For each layer of the model in strips, the index of the whole model's layer with the same
+    /// parameters. It is `None` for `slice` and `concat` layers, which the whole model does not
+    /// have.
     pub origins: Vec<Option<usize>>,
-    /// Bytes per image that strips read from other strips.
+    /// Number of bytes per image that strips read from other strips.
     pub halo_bytes: u64,
 }
 
-/// Chain of convolutions and poolings of a model that can be split into strips, and its position.
+/// Chain of convolutions and poolings in a model that can be split into strips.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Splittable {
-    /// Range of the layers in the model, from 0.
+    /// Range of the chain's layers in the model.
     pub layers: Range<usize>,
     /// The chain that the layers form.
     pub chain: Chain,
 }
 
-/// Returns a layer as a step of a chain, or `None` if its rows cannot be split.
+/// Returns layer number `layer` of a model as a layer of a chain, or `None` if its image rows
+/// cannot be split.
 fn step(model: &Model, layer: usize) -> Option<Step> {
     let found = model.layers.get(layer)?;
     let plain = found.norm == Norm::None && !found.residual && found.loss_weight.is_none();
@@ -54,9 +56,9 @@ fn step(model: &Model, layer: usize) -> Option<Step> {
 }
 
 impl Splittable {
-    /// Returns the longest run of layers that can be split: each reads only the layer before it,
-    /// and no other layer reads their outputs. The model's last layer is never part of the run. Of
-    /// runs of equal length, it returns the first.
+    /// Finds the longest run of layers that can be split. Each layer of the run reads only the
+    /// layer before it, and no other layer reads its output. The model's last layer is never part
+    /// of the run. Of runs of equal length, it returns the first.
     ///
     /// # Errors
     /// Returns [`Error::Strips`] if the model has no such layer.
@@ -96,8 +98,8 @@ impl Splittable {
 }
 
 impl Strips {
-    /// Creates the model in strips of `settings`, resolved as `model`. The `split` layers are
-    /// divided into `blocks`, and `workers` share the rows of each block.
+    /// Splits a model into strips. `settings` are the settings from which `model` was resolved. The
+    /// layers `split` are divided into `blocks`, and `workers` share the image rows of each block.
     ///
     /// # Errors
     /// Returns [`Error::Strips`] if the settings have no list of layers, or if an image has fewer
@@ -151,8 +153,9 @@ impl Strips {
         Ok(Self { settings: ModelSettings { layers, ..settings.clone() }, origins, halo_bytes: made.halo })
     }
 
-    /// Returns the name, in the whole model, of the parameter `layers.N.rest` of the model in
-    /// strips. Returns `None` if layer `N` has no origin.
+    /// Returns the name that a parameter of the model in strips has in the whole model. For
+    /// instance, `layers.7.bias` may become `layers.0.bias`. Returns `None` if the parameter's
+    /// layer is not in the whole model.
     #[must_use]
     pub fn original(&self, name: &str) -> Option<String> {
         let (layer, rest) = name.strip_prefix("layers.")?.split_once('.')?;
@@ -161,7 +164,7 @@ impl Strips {
     }
 }
 
-/// List of layers in construction.
+/// Layers of a model in strips, in construction.
 struct Making<'a> {
     model: &'a Model,
     split: &'a Splittable,
@@ -171,7 +174,7 @@ struct Making<'a> {
     halo: u64,
 }
 
-/// Names of the layers that hold the strips, with the range of image rows in each.
+/// Names of the layers that compute the strips, each with its range of image rows.
 type Rows = [(String, Range<u32>)];
 
 impl Making<'_> {
@@ -180,8 +183,8 @@ impl Making<'_> {
         self.origins.push(origin);
     }
 
-    /// Returns the name of the layer that the first split layer reads. A layer without a name gets
-    /// one.
+    /// Returns the name of the layer that the first split layer reads. If this layer has no name,
+    /// it gets one.
     fn source(&mut self) -> String {
         let source = self.model.sources(self.split.layers.start);
         let Some(Source::Layer(place)) = source.first() else { return "features".to_owned() };
@@ -192,8 +195,8 @@ impl Making<'_> {
         }
     }
 
-    /// Adds a layer with consecutive rows of an image. `of` is the layer that has the rows, and
-    /// `first` is the first image row in it.
+    /// Adds a `slice` layer that selects `rows` of an image, and returns its name. `of` is the
+    /// layer that has the rows, and `first` is the first image row in that layer.
     fn rows(&mut self, name: String, of: &str, (image, first): (Image, u32), rows: &Range<u32>) -> String {
         let row = image.1 * image.2;
         let mut layer = LayerSettings::with_kernel("slice");
@@ -219,8 +222,8 @@ impl Making<'_> {
         name
     }
 
-    /// Adds the layers of a block that compute `rows` of its output, from strips of its input.
-    /// Returns the name of the last layer.
+    /// Adds the layers that compute `rows` of a block's output on one worker, and returns the name
+    /// of the last one. `have` lists the strips of the block's input.
     fn strip(&mut self, block: &Range<usize>, worker: usize, rows: &Range<u32>, have: &Rows) -> String {
         let trail = self.split.chain.trail(block, rows.clone());
         let mut at = self.gathered(block.start, worker, &trail[0], have);
@@ -230,7 +233,8 @@ impl Making<'_> {
         at
     }
 
-    /// Adds layers that collect the rows that a layer needs from the strips that have them.
+    /// Adds layers that collect the image rows `need` from the strips `have`, and returns the name
+    /// of the last one. Does nothing if one strip has exactly these rows.
     fn gathered(&mut self, layer: usize, worker: usize, need: &Range<u32>, have: &Rows) -> String {
         let image = self.split.chain.image(layer);
         let mut parts = Vec::new();
@@ -258,8 +262,8 @@ impl Making<'_> {
         }
     }
 
-    /// Adds one layer over a strip: the rows that it reads, and the rows of its output that are
-    /// needed, as ranges of the whole image.
+    /// Adds one layer over a strip of a worker, and returns its name. `read` is the range of image
+    /// rows that it reads, and `wanted` is the range of output rows that are needed.
     fn layer(
         &mut self,
         at: usize,
