@@ -22,7 +22,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Returns the number of rows.
+    /// Returns the number of rows of the sparse matrix.
     pub(crate) fn rows(&self) -> u64 {
         self.offsets.len() as u64 - 1
     }

@@ -455,7 +455,7 @@ impl Ranges {
         self.end.saturating_sub(self.start)
     }
 
-    /// Returns the number of ranges.
+    /// Returns the number of ranges into which the file is divided.
     pub(crate) fn count(&self) -> u64 {
         self.bytes().div_ceil(self.range_bytes)
     }

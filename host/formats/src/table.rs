@@ -189,7 +189,7 @@ impl Table {
         self.edges.set(true);
     }
 
-    /// Returns the path of the file.
+    /// Returns the path of the table's file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

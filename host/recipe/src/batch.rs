@@ -55,7 +55,7 @@ pub enum Sampler {
 }
 
 impl Sampler {
-    /// All samplers, with their names in recipes.
+    /// All samplers, with their names in recipes, for instance `neighbours`.
     pub const ALL: [(&'static str, Self); 8] = [
         ("none", Self::None),
         ("vertex", Self::Vertex),

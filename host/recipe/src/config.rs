@@ -142,7 +142,7 @@ pub enum SelfLoops {
 }
 
 impl SelfLoops {
-    /// All treatments, with their names in recipes.
+    /// All treatments of self-loops, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("drop", Self::Drop), ("keep", Self::Keep)];
 }
 
@@ -158,7 +158,7 @@ pub enum Tokens {
 }
 
 impl Tokens {
-    /// All units, with their names in recipes.
+    /// All units of text, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("characters", Self::Characters), ("bytes", Self::Bytes)];
 
     fn is_default(&self) -> bool {
@@ -218,11 +218,11 @@ pub enum Keep {
 }
 
 impl Keep {
-    /// All rules, with their names in recipes.
+    /// All rules for the model that a run keeps, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("last", Self::Last), ("best", Self::Best), ("last-best", Self::LastBest)];
 
-    /// Returns the name of the rule in recipes.
+    /// Returns the rule's name in recipes, for instance `last-best`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, keep)| *keep == self).map_or("", |(name, _)| name)

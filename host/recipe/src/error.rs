@@ -32,13 +32,13 @@ pub enum Error {
     /// The value of a key is out of range or has the wrong type.
     #[error("`{key}` is {found}, but must be {allowed}\n{place}")]
     Value {
-        /// Key with its section.
+        /// Key that has the value, with its section, for instance `optimiser.lr`.
         key: String,
-        /// Value that was found.
+        /// The invalid value that was found.
         found: String,
         /// Description of the values that the key accepts.
         allowed: String,
-        /// Position of the value in the text.
+        /// Position of the value in the file or override.
         place: Box<TextPlace>,
     },
     /// Two settings are valid on their own, but exclude each other.
@@ -46,11 +46,11 @@ pub enum Error {
     Together {
         /// Key of the setting that has a requirement.
         key: &'static str,
-        /// Value of `key`.
+        /// Value of the setting `key`.
         found: String,
         /// Key of the setting that violates the requirement.
         other: &'static str,
-        /// Value of `other`.
+        /// Value of the setting `other`.
         other_found: String,
         /// Advice to the user, as an imperative sentence at the end of the message.
         remedy: &'static str,
@@ -61,9 +61,9 @@ pub enum Error {
         readers(key, kind)
     )]
     Unread {
-        /// Key with its section.
+        /// Key that the executor does not read, with its section.
         key: String,
-        /// Value of the key.
+        /// Value of the key that the executor does not read.
         found: String,
         /// Name of the run's executor.
         kind: &'static str,
@@ -106,7 +106,7 @@ pub enum Error {
         layer: Layer,
         /// Name of the layer's attribute.
         attribute: &'static str,
-        /// Value of the attribute.
+        /// Value of the attribute in the model.
         found: String,
         /// Description of the values that are allowed for the attribute.
         allowed: String,
@@ -126,7 +126,7 @@ pub enum Error {
     UnreadKey {
         /// Key of the model, without its section.
         key: &'static str,
-        /// Value of the key.
+        /// Value of the key in the model.
         found: String,
         /// Advice to the user, as an imperative sentence at the end of the message.
         remedy: &'static str,
@@ -164,7 +164,7 @@ pub enum Error {
     /// A key for single-label classification is used with another task.
     #[error("`{key}` requires a task with one class per row, but the task is {task}: remove it")]
     ClassesOnly {
-        /// Key with its section.
+        /// Key that requires single-label classification, with its section.
         key: &'static str,
         /// Name of the run's task.
         task: &'static str,
@@ -172,9 +172,9 @@ pub enum Error {
     /// The learning task does not support this loss or metric.
     #[error("`{key}` is {found}, but the task is {task}: use {allowed}")]
     Objective {
-        /// Key with its section.
+        /// Key of the loss or metric, with its section.
         key: &'static str,
-        /// Value of the key.
+        /// Name of the loss or metric that the task does not support.
         found: &'static str,
         /// Name of the run's task.
         task: String,
@@ -184,7 +184,7 @@ pub enum Error {
     /// The data set is not suitable for any model.
     #[error("the data set has {found}, but a model requires {allowed}")]
     Data {
-        /// Description of the data set.
+        /// Description of the unsuitable property of the data set.
         found: String,
         /// Description of the data that every model requires.
         allowed: &'static str,

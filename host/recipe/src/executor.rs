@@ -26,7 +26,7 @@ pub enum ExecutorKind {
 }
 
 impl ExecutorKind {
-    /// All executors, with their names in recipes.
+    /// All kinds of executor, with their names in recipes.
     pub const ALL: [(&'static str, Self); 5] = [
         ("local", Self::Local),
         ("emulated", Self::Emulated),
@@ -73,7 +73,7 @@ impl ExecutorKind {
         }
     }
 
-    /// Returns the name of the executor in recipes, for instance `local`.
+    /// Returns the name of this kind of executor in recipes, for instance `local`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
@@ -123,7 +123,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// All transports, with their names in recipes.
+    /// All transports of tensors, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("payload", Self::Payload), ("s3", Self::S3)];
 }
@@ -144,7 +144,7 @@ pub enum RowFormat {
 }
 
 impl RowFormat {
-    /// All formats, with their names in recipes.
+    /// All row formats, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("f32", Self::F32), ("bf16", Self::Bf16), ("bits", Self::Bits)];
     /// Formats that are available for storage, with their names in recipes.
@@ -173,7 +173,7 @@ pub enum EdgePlace {
 }
 
 impl EdgePlace {
-    /// All placements, with their names in recipes.
+    /// All places where edges can be stored, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("host", Self::Host), ("functions", Self::Functions)];
 }
 

@@ -22,7 +22,7 @@ pub enum LabelledGathers {
 const LEFT_OUT: u64 = 5;
 
 impl LabelledGathers {
-    /// All rules, with their names in recipes.
+    /// All rules for omitting edges in gathers, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("always", Self::Always), ("never", Self::Never)];
 
@@ -52,7 +52,7 @@ pub enum GatherFeatures {
 }
 
 impl GatherFeatures {
-    /// All rules, with their names in recipes.
+    /// All rules for gathering the input features, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("once", Self::Once), ("each-epoch", Self::EachEpoch)];
 }

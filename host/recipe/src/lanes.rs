@@ -200,14 +200,14 @@ pub enum Order {
 }
 
 impl Order {
-    /// All orders, with their names in recipes.
+    /// All orders of micro-batches, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] = [
         ("forward-first", Self::ForwardFirst),
         ("backward-first", Self::BackwardFirst),
         ("interleaved", Self::Interleaved),
     ];
 
-    /// Returns the name of the order in recipes.
+    /// Returns the name of this order of micro-batches in recipes, for instance `forward-first`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, order)| *order == self).map_or("", |(name, _)| name)

@@ -104,7 +104,7 @@ pub enum Norm {
 }
 
 impl Norm {
-    /// All normalisations, with their names in recipes.
+    /// All normalisations of a layer's output, with their names in recipes.
     pub const ALL: [(&'static str, Self); 6] = [
         ("none", Self::None),
         ("layer", Self::Layer),
@@ -157,7 +157,7 @@ pub enum FirstWeights {
 }
 
 impl FirstWeights {
-    /// All distributions, with their names in recipes.
+    /// All distributions of initial weights, with their names in recipes.
     pub const ALL: [(&'static str, Self); 4] =
         [("auto", Self::Auto), ("glorot", Self::Glorot), ("fan-in", Self::FanIn), ("pytorch", Self::PyTorch)];
 }
@@ -176,7 +176,7 @@ pub enum Aggregator {
 }
 
 impl Aggregator {
-    /// All aggregators, with their names in recipes.
+    /// All aggregators of a `sage` layer, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("mean", Self::Mean), ("max", Self::Max)];
 }
 
@@ -192,7 +192,7 @@ pub enum Jumping {
 }
 
 impl Jumping {
-    /// All combinations, with their names in recipes.
+    /// All combinations of the earlier layers' outputs, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("concat", Self::Concat), ("sum", Self::Sum)];
 }
 
@@ -210,7 +210,7 @@ pub enum Readout {
 }
 
 impl Readout {
-    /// All readouts, with their names in recipes.
+    /// All readouts (poolings of a graph's vertices), with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] = [("mean", Self::Mean), ("sum", Self::Sum), ("max", Self::Max)];
 }
 

@@ -21,7 +21,7 @@ pub enum TaskType {
 }
 
 impl TaskType {
-    /// All tasks, with their names in recipes.
+    /// All learning tasks, with their names in recipes.
     pub const ALL: [(&'static str, Self); 4] = [
         ("classification", Self::Classification),
         ("multi-label", Self::MultiLabel),
@@ -29,7 +29,7 @@ impl TaskType {
         ("link-prediction", Self::LinkPrediction),
     ];
 
-    /// Returns the name of the task in recipes.
+    /// Returns the name of the learning task in recipes, for instance `multi-label`.
     #[must_use]
     pub fn name(self) -> &'static str {
         name(&Self::ALL, self)
@@ -73,7 +73,7 @@ impl Loss {
         ("absolute-error", Self::AbsoluteError),
     ];
 
-    /// Returns the name of the loss in recipes.
+    /// Returns the name of the loss function in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         name(&Self::ALL, self)
@@ -158,7 +158,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// All metrics, with their names in recipes.
+    /// All metrics, with their names in recipes, for instance `roc-auc`.
     pub const ALL: [(&'static str, Self); 14] = [
         ("accuracy", Self::Accuracy),
         ("roc-auc", Self::RocAuc),
@@ -176,7 +176,7 @@ impl Metric {
         ("mean-reciprocal-rank", Self::MeanReciprocalRank),
     ];
 
-    /// Returns the name of the metric in recipes.
+    /// Returns the name of the metric in recipes, for instance `roc-auc`.
     #[must_use]
     pub fn name(self) -> &'static str {
         name(&Self::ALL, self)

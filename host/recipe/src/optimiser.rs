@@ -145,7 +145,7 @@ impl Algorithm {
         Self::AdamW { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
     }
 
-    /// Returns the name of the rule in recipes.
+    /// Returns the name of the optimiser's algorithm in recipes, for instance `adam`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

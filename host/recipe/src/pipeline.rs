@@ -51,11 +51,11 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All modes, with their names in recipes.
+    /// All pipeline modes, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("sync", Self::Sync), ("pipe", Self::Pipe), ("async", Self::Async)];
 
-    /// Returns the name of the mode in recipes.
+    /// Returns the name of the pipeline mode in recipes, for instance `async`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ pub enum WeightVersions {
 }
 
 impl WeightVersions {
-    /// All rules, with their names in recipes.
+    /// All rules for weight versions, with their names in recipes.
     pub const ALL: [(&'static str, Self); 4] = [
         ("latest", Self::Latest),
         ("stash", Self::Stash),
@@ -97,7 +97,7 @@ impl WeightVersions {
         ("newest", Self::Newest),
     ];
 
-    /// Returns the name of the rule in recipes.
+    /// Returns the name of the weight version rule in recipes, for instance `stash`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, versions)| *versions == self).map_or("", |(name, _)| name)

@@ -91,11 +91,11 @@ pub enum HostPlace {
 }
 
 impl HostPlace {
-    /// All locations, with their names in recipes.
+    /// All locations of the host, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("home", Self::Home), ("region", Self::Region), ("zone", Self::Zone)];
 
-    /// Returns the name of the location in recipes.
+    /// Returns the name of the host's location in recipes, for instance `region`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, place)| *place == self).map_or("", |(name, _)| name)

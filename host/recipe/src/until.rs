@@ -55,7 +55,7 @@ impl Part {
         ("test", Self::Test),
     ];
 
-    /// Returns the name of the part in recipes.
+    /// Returns the name of this part of the split in recipes, for instance `train`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

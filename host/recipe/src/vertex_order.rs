@@ -20,7 +20,7 @@ pub enum VertexOrder {
 }
 
 impl VertexOrder {
-    /// All orders, with their names in recipes.
+    /// All orders of a graph's vertices, with their names in recipes.
     pub const ALL: [(&'static str, Self); 4] = [
         ("natural", Self::Natural),
         ("degree", Self::Degree),

@@ -19,7 +19,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// All owners, with their names in recipes.
+    /// All possible owners of a stage's weights, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("host", Self::Host), ("worker", Self::Worker)];
 }
 

@@ -11,7 +11,7 @@ pub enum Error {
     Setting {
         /// Name of the setting, with its unit.
         what: &'static str,
-        /// Value that was found.
+        /// The invalid value that was found.
         found: String,
         /// Description of the allowed values.
         allowed: String,
@@ -38,7 +38,7 @@ pub enum Error {
         seconds: f64,
         /// Key of the task whose last attempt failed.
         key: TaskKey,
-        /// Number of attempts at the task.
+        /// Number of attempts at the task, all of which failed.
         attempts: u32,
         /// Number of throttled requests in the whole run.
         throttled: u64,

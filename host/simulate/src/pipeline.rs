@@ -99,7 +99,7 @@ pub struct Places {
 /// Result of a simulated pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct PipelineReport {
-    /// Simulated time, in seconds.
+    /// Simulated duration of the run, in seconds.
     pub seconds: f64,
     /// Number of finished rounds (weight updates).
     pub rounds: u32,

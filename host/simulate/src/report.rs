@@ -44,9 +44,9 @@ pub struct Dollars {
     pub requests: f64,
     /// Cost of requests to the object store.
     pub store: f64,
-    /// Cost of the hosts.
+    /// Cost of the hosts' machines.
     pub hosts: f64,
-    /// Total cost.
+    /// Sum of the costs of all items.
     pub total: f64,
 }
 

@@ -21,9 +21,9 @@ pub const VCPU_MB: u32 = 1769;
 /// Settings of a simulation. Shape, profile and prices are separate inputs.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Random seed.
+    /// Seed of the simulation's random numbers.
     pub seed: u64,
-    /// Number of epochs.
+    /// Number of training epochs.
     pub epochs: u32,
     /// Number of intervals (ranges of vertices) of the whole graph. All have the same number of
     /// rows and edges, and each is on one host.

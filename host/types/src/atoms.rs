@@ -260,8 +260,9 @@ impl Atoms {
     }
 
     /// Returns the number of atoms for a mini-batch of `rows` rows. It is the largest power of two
-    /// up to `rows /` [`ROWS_PER_BATCH_ATOM`], between 1 and [`MAX_BATCH_ATOMS`]. It never exceeds
-    /// the number of groups of `group` rows, because atoms do not separate the rows of a group.
+    /// up to `rows / 8` ([`ROWS_PER_BATCH_ATOM`]), between 1 and [`MAX_BATCH_ATOMS`]. It never
+    /// exceeds the number of groups of `group` rows, because atoms do not separate the rows of a
+    /// group.
     #[must_use]
     pub fn count_of_batch(rows: u32, group: u32) -> u32 {
         let wanted = (rows / ROWS_PER_BATCH_ATOM).min(rows / group.max(1));

@@ -65,9 +65,9 @@ pub struct Row {
 /// Published and simulated ratio of two values V = 1 / (time x cost).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// Published ratio.
+    /// Ratio that the publication reports.
     pub published: f64,
-    /// Simulated ratio.
+    /// Ratio that the simulation yields.
     pub simulated: f64,
     /// Changes of single parameters that would yield the published ratio, the smallest change
     /// first. Empty if the error is at most [`LARGE_ERROR`], or if no parameter explains it.

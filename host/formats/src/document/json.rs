@@ -2,8 +2,8 @@
 //! `{"nodes": [{"id": ...}], "links": [{"source": ..., "target": ...}]}`, or `edges` instead of
 //! `links`.
 //!
-//! Nodes are identified by their `id`, otherwise by their `name`, otherwise by their position from
-//! 0. The ends of edges are ids, or positions if nodes have no id.
+//! Nodes are identified by their `id`, otherwise by their `name`, and otherwise by their position
+//! (from 0). The ends of edges are ids, or positions if nodes have no id.
 
 use eciton_graph::error::{Error, Place, Result};
 use serde_json::Value;

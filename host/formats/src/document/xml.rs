@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use eciton_graph::error::{Error, Place, Result};
 
-/// Event of an XML document.
+/// Parser event of an XML document, for instance the start of an element.
 #[derive(Debug, PartialEq)]
 pub(super) enum Event<'a> {
     /// Start of an element, with its name (without namespace prefix), its attributes, and true if

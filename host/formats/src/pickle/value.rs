@@ -53,7 +53,7 @@ impl<'p, 'a> List<'p, 'a> {
         self.items.iter().map(move |&item| self.pickle.value(item))
     }
 
-    /// Returns the number of items.
+    /// Returns the number of items of the list or tuple.
     pub fn len(self) -> usize {
         self.items.len()
     }

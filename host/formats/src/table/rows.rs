@@ -74,7 +74,7 @@ impl Row {
         self.fields.extend((0..record.len()).filter_map(|at| record.range(at)).map(|of| (of.start, of.end)));
     }
 
-    /// Returns the number of fields.
+    /// Returns the number of fields in the row.
     pub(crate) fn len(&self) -> usize {
         self.select.as_ref().map_or(self.fields.len(), |select| select.len())
     }

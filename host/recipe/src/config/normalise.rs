@@ -15,7 +15,7 @@ pub enum NormaliseFeatures {
 }
 
 impl NormaliseFeatures {
-    /// All normalisations, with their names in recipes.
+    /// All normalisations of features, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("none", Self::None), ("rows", Self::Rows), ("columns", Self::Columns)];
 }

@@ -143,7 +143,7 @@ pub enum PoolBy {
 }
 
 impl PoolBy {
-    /// All reductions, with their names in recipes.
+    /// All reductions of a pooling window, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("max", Self::Max), ("mean", Self::Mean)];
 
     /// Returns the name of the reduction in recipes and in the kernel's attribute.

@@ -37,7 +37,7 @@ pub enum FirstKind {
 }
 
 impl FirstKind {
-    /// All distributions, with their names in recipes.
+    /// All distributions of initial weights, with their names in recipes.
     pub const ALL: [(&'static str, Self); 5] = [
         ("normal", Self::Normal),
         ("uniform", Self::Uniform),

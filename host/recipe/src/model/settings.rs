@@ -202,7 +202,7 @@ pub enum ModelKind {
 }
 
 impl ModelKind {
-    /// All kinds, with their names in recipes.
+    /// All kinds of model, with their names in recipes.
     pub const ALL: [(&'static str, Self); 8] = [
         ("gcn", Self::Gcn),
         ("sage", Self::Sage),
@@ -214,7 +214,7 @@ impl ModelKind {
         ("mlp", Self::Mlp),
     ];
 
-    /// Returns the name of the kind in recipes.
+    /// Returns the name of this kind of model in recipes, for instance `gcn`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find_map(|(name, kind)| (kind == self).then_some(name)).unwrap_or_default()

@@ -71,7 +71,7 @@ impl Schedule {
         Self::Exponential { gamma: 0.99 },
     ];
 
-    /// Returns the name of the schedule in recipes.
+    /// Returns the name of the learning rate schedule in recipes, for instance `cosine`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -134,8 +134,8 @@ fn half_wave(x: f64) -> f64 {
     }
 }
 
-/// Returns `cos(y)` if `first` is 0, or `sin(y) / y` if `first` is 1. It sums ten terms of the
-/// Taylor series, whose error is below 1e-20 for y in [0, pi / 4].
+/// Returns `cos(y)` if `first` is 0, or `sin(y) / y` if `first` is 1, for y from 0 to pi / 4. It
+/// sums ten terms of the Taylor series, so the error is below 1e-20.
 fn series(first: f64, y: f64) -> f64 {
     let (mut sum, square) = (1.0, y * y);
     for term in (1..=10).rev() {

@@ -33,11 +33,11 @@ pub struct Published {
     pub kind: Kind,
     /// Name of the graph, which is one of [`NAMED`](eciton_simulate::NAMED).
     pub graph: &'static str,
-    /// Number of graph servers.
+    /// Number of graph servers, which are the machines that hold the graph.
     pub hosts: u32,
     /// Machine type of the graph servers.
     pub machine: &'static str,
-    /// Number of weight servers.
+    /// Number of weight servers, which are the machines that hold the weights.
     pub weight_servers: u32,
     /// Machine type of the weight servers, or `None` if it is not known.
     pub weight_machine: Option<&'static str>,
@@ -49,7 +49,7 @@ pub struct Published {
     pub cpu: Run,
     /// Time and cost of the run on the same number of GPU servers (p3.2xlarge).
     pub gpu: Run,
-    /// Source of the values.
+    /// Publication that reports the values, for instance `Thorpe et al. 2021`.
     pub source: &'static str,
 }
 

@@ -34,17 +34,17 @@ pub(super) enum Backend {
 /// Factors by which parameters are multiplied for a single row. All are 1 by default.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Varied {
-    /// Factor of a core's time per edge and value in gathers.
+    /// Factor applied to a core's time per edge and value in gathers.
     pub edge: f64,
-    /// Factor of a core's time per floating-point operation.
+    /// Factor applied to a core's time per floating-point operation.
     pub flop: f64,
-    /// Factor of a function's time per floating-point operation.
+    /// Factor applied to a function's time per floating-point operation.
     pub function: f64,
-    /// Factor of the number of operations of the edge network (ApplyEdge).
+    /// Factor applied to the number of operations of the edge network (ApplyEdge).
     pub network: f64,
-    /// Factor of the number of cores that one GPU is equivalent to.
+    /// Factor applied to the number of cores that one GPU is equivalent to.
     pub gpu: f64,
-    /// Factor of the share of edges between hosts, relative to a random partition.
+    /// Factor applied to the share of edges between hosts, relative to a random partition.
     pub cut: f64,
 }
 
