@@ -158,7 +158,7 @@ fn adopt(config: &mut Config) -> Result<()> {
     if run_folder::is_run(folder) {
         config.model = Config::parse(&run_folder::recipe(folder)?, &init)?.model;
         config.choices.ask("model.kind");
-        config.choices.made.push(one("model", config.model.kind.name(), format!("that of {init}")));
+        config.choices.made.push(one("model", config.model.kind.name(), format!("model of {init}")));
     }
     Ok(())
 }
@@ -171,7 +171,12 @@ fn readable(config: &Config) -> Result<Config> {
         && config.data.sequence.is_none()
         && eciton_formats::is_prose(Path::new(&config.data.source))
     {
-        config.choose(one("data.sequence", SEQUENCE, "a text, in sequences of characters"))?;
+        config.choose(one(
+            "data.sequence",
+            SEQUENCE,
+            "the data is a text, which is divided into \
+                                                      sequences of characters",
+        ))?;
     }
     Ok(config)
 }
@@ -194,7 +199,7 @@ pub fn choose(of: &Statistics, config: &Config) -> Vec<Choice> {
         DataKind::Graph | DataKind::Graphs => graph(of, config),
     });
     if of.is_validated {
-        all.push(one("run.keep", "\"last-best\"", "some rows validate"));
+        all.push(one("run.keep", "\"last-best\"", "there are validation rows"));
     }
     all
 }
@@ -234,7 +239,7 @@ fn scale(of: &Statistics) -> Option<Choice> {
         (DataKind::Graph | DataKind::Graphs, ValueKind::Flags | ValueKind::Counts) if of.filled < SPARSE => {
             ("rows", format!("sparse counts: {percent}"))
         }
-        _ => ("columns", format!("{} of numbers", counted(of.columns, "column"))),
+        _ => ("columns", counted(of.columns, "feature column")),
     };
     Some(one("data.normalise_features", format!("\"{value}\""), reason))
 }
@@ -254,7 +259,7 @@ fn length(of: &Statistics, config: &Config, epochs: u32, patience: u32, reason: 
     let asked = ["run.epochs", "run.until", "run.eval_every"].iter().any(|key| config.choices.is_asked(key));
     let mut all = vec![one("run.epochs", epochs, reason)];
     if of.is_validated && !asked {
-        all.push(one("run.patience", patience, "some rows validate"));
+        all.push(one("run.patience", patience, "there are validation rows"));
     }
     all
 }
@@ -263,7 +268,7 @@ fn table(of: &Statistics, config: &Config) -> Vec<Choice> {
     let mut all = Vec::new();
     let size = size(of);
     if !has_layers(config) {
-        all.push(one("model.kind", "\"mlp\"", "rows without a graph"));
+        all.push(one("model.kind", "\"mlp\"", "tabular data"));
     }
     let (hidden, dropout) = match of.training {
         0..1000 => (64, 0.2),
@@ -276,7 +281,7 @@ fn table(of: &Statistics, config: &Config) -> Vec<Choice> {
     let is_batched = config.batch.is_on() || batch.is_some();
     all.extend(batch);
     let (rate, epochs, patience) = if is_batched { (0.002, 60, 10) } else { (0.01, 200, 50) };
-    let updates = if is_batched { "updates of batches" } else { "one update an epoch" };
+    let updates = if is_batched { "mini-batch updates" } else { "one update per epoch" };
     all.push(one("optimiser.lr", rate, updates));
     all.extend(length(of, config, epochs, patience, updates));
     all
@@ -308,13 +313,13 @@ fn images(of: &Statistics, config: &Config, [height, width, channels]: [u32; 3])
     let mut all = vec![
         one("model.layers", format!("[{}]", layers.join(", ")), &*shape),
         one("model.hidden", 128, size(of)),
-        one("model.dropout", "0.0", "convolutions"),
-        one("model.first_weights", "\"pytorch\"", "convolutions"),
+        one("model.dropout", "0.0", "convolutional layers"),
+        one("model.first_weights", "\"pytorch\"", "convolutional layers"),
     ];
     all.extend(batches(config, 64, &size(of)));
-    all.push(one("optimiser.lr", 0.001, "updates of batches"));
-    all.push(one("optimiser.weight_decay", "0.0", "convolutions"));
-    all.extend(length(of, config, 30, 8, "updates of batches"));
+    all.push(one("optimiser.lr", 0.001, "mini-batch updates"));
+    all.push(one("optimiser.weight_decay", "0.0", "convolutional layers"));
+    all.extend(length(of, config, 30, 8, "mini-batch updates"));
     all
 }
 
@@ -360,7 +365,7 @@ fn text(of: &Statistics, config: &Config) -> Vec<Choice> {
     }
     let updates = (of.training / TEXT_BATCH).max(1);
     let epochs = TEXT_UPDATES.div_ceil(updates).min(100);
-    all.push(one("run.epochs", epochs, format!("about {TEXT_UPDATES} updates, or 100 epochs")));
+    all.push(one("run.epochs", epochs, format!("about {TEXT_UPDATES} updates, and at most 100 epochs")));
     all
 }
 
@@ -369,7 +374,9 @@ fn graph(of: &Statistics, config: &Config) -> Vec<Choice> {
     let size = size(of);
     let is_low = of.homophily.is_some_and(|homophily| homophily < LOW_HOMOPHILY);
     let homophily = match of.homophily {
-        Some(homophily) => format!("a graph, adjusted homophily {homophily:.2} of the training labels"),
+        Some(homophily) => {
+            format!("a graph whose training labels have an adjusted homophily of {homophily:.2}")
+        }
         None => "a graph".to_owned(),
     };
     let links = config.predicts_links();

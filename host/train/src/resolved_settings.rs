@@ -6,7 +6,10 @@ use eciton_runs::report::ResolvedSetting;
 
 use crate::data::Inputs;
 
-/// Returns all resolved settings for the report of the run.
+/// Value of the setting `data.normalise_features` for features without scaling.
+pub(crate) const NOT_SCALED: &str = "not scaled";
+
+/// Returns all resolved settings, in the order in which they act.
 pub(crate) fn resolved_settings(
     config: &Config,
     model: &Model,
@@ -24,10 +27,10 @@ pub(crate) fn resolved_settings(
     };
     all.push(one("model.loss", "loss", model.loss.name(), &of_task(config.model.loss.is_some())));
     all.push(one("run.metric", "metric", inputs.metric.name(), &of_task(config.run.metric.is_some())));
-    for said in chosen(config) {
-        match all.iter_mut().find(|known| known.key == said.key) {
-            Some(known) => known.from = said.from,
-            None => all.push(said),
+    for choice in chosen(config) {
+        match all.iter_mut().find(|known| known.key == choice.key) {
+            Some(known) => known.from = choice.from,
+            None => all.push(choice),
         }
     }
     all
@@ -61,7 +64,7 @@ fn split(config: &Config, inputs: &Inputs) -> ResolvedSetting {
     let names = &inputs.dataset.names;
     if let Some(links) = &inputs.links {
         let [validation, test] = links.held_out();
-        let value = format!("{} links train, {validation} validate, {test} test", links.trained);
+        let value = format!("{} training, {validation} validation and {test} test links", links.trained);
         return one(
             "links.validation",
             "split",
@@ -70,11 +73,11 @@ fn split(config: &Config, inputs: &Inputs) -> ResolvedSetting {
         );
     }
     let [train, validation, test] = [&split.train, &split.validation, &split.test].map(Vec::len);
-    let value = format!("{train} train, {validation} validate, {test} test");
+    let value = format!("{train} training, {validation} validation and {test} test rows");
     let from = match (config.data.split.is_some(), names.split.is_empty()) {
         (true, _) => format!("set: {}", names.split),
         (false, true) => "the data set's own".to_owned(),
-        (false, false) => format!("default, for the data set has none: {}", names.split),
+        (false, false) => format!("default, because the data set has no split: {}", names.split),
     };
     one("data.split", "split", &value, &from)
 }
@@ -82,11 +85,16 @@ fn split(config: &Config, inputs: &Inputs) -> ResolvedSetting {
 /// Describes the scaling of the features.
 fn features(config: &Config, scaled: NormaliseFeatures) -> ResolvedSetting {
     let (value, why) = match scaled {
-        NormaliseFeatures::None => ("as they are", "auto: no counts of a graph's vertices"),
-        NormaliseFeatures::Rows => ("each row divided by its sum", "auto: counts, as bags of words are"),
-        NormaliseFeatures::Columns => {
-            ("each column of mean 0 and deviation 1 over the training rows", "auto: columns of several kinds")
+        NormaliseFeatures::None => {
+            (NOT_SCALED, "auto: the features are not counts of the vertices of a graph")
         }
+        NormaliseFeatures::Rows => {
+            ("each row divided by its sum", "auto: the features are counts, such as bags of words")
+        }
+        NormaliseFeatures::Columns => (
+            "each column scaled to mean 0 and standard deviation 1 over the training rows",
+            "auto: the columns are of several kinds",
+        ),
     };
     let from = if config.data.normalise_features.is_some() { "set" } else { why };
     one("data.normalise_features", "features", value, from)
@@ -102,12 +110,12 @@ fn edges(model: &Model, columns: u32, names: &Names) -> Option<ResolvedSetting> 
     };
     let told = model.layers.iter().any(|layer| layer.edge_features);
     let (value, from) = match (model.edge_weights, told) {
-        (Some(column), _) => (format!("{} is the edges' weight", name(column)), "set"),
-        (None, true) => ("told to the layers that attend".to_owned(), "set"),
+        (Some(column), _) => (format!("{} is the edge weight", name(column)), "set"),
+        (None, true) => ("read by the layers with edge_features".to_owned(), "set"),
         (None, false) => {
             let shown: Vec<String> = (0..columns.min(6)).map(name).collect();
             let more = if columns > 6 { ", ..." } else { "" };
-            (format!("not used: {}{more}", shown.join(", ")), "default; model.edge_weights takes one")
+            (format!("not used: {}{more}", shown.join(", ")), "default; model.edge_weights can name one")
         }
     };
     Some(one("model.edge_weights", "edge features", &value, from))
@@ -129,7 +137,7 @@ fn activation(config: &Config, model: &Model) -> ResolvedSetting {
     let from = match (config.model.activation.is_some() || listed, &config.model.layers) {
         (true, _) => "set".to_owned(),
         (false, Layers::Count(_)) => format!("default of {}", config.model.kind.name()),
-        (false, Layers::List(_)) => "default of its layers".to_owned(),
+        (false, Layers::List(_)) => "default of the layers".to_owned(),
     };
     let value = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
     one("model.activation", "activation", &value, &from)

@@ -31,10 +31,10 @@ fn settings_follow_from_a_table_and_its_config_repeats_them() {
     people(folder);
     let text = works(folder, &["train", "people.csv", "--out", "run"]);
     for line in [
-        "model.kind = \"mlp\": default: rows without a graph",
+        "model.kind = \"mlp\": default: tabular data",
         "model.hidden = 64: default: 180 training rows, 3 classes",
-        "run.keep = \"last-best\": default: some rows validate",
-        "(default: 2 columns of numbers)",
+        "run.keep = \"last-best\": default: there are validation rows",
+        "(default: 2 feature columns)",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }

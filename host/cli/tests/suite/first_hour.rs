@@ -93,7 +93,7 @@ fn a_folder_of_people_with_words_and_gaps_trains() {
     let (_, out, err) = eciton(folder, &["train", "one", "--epochs", "1", "--no-out"]);
     assert!(err.contains("warning") && err.contains("files not used: unused.csv"), "{err}");
     assert!(err.contains("the last column, department, was read as the labels"), "{err}");
-    assert!(out.contains("each column of mean 0 and deviation 1"), "{out}");
+    assert!(out.contains("each column scaled to mean 0 and standard deviation 1"), "{out}");
     let stat = works(folder, &["data", "stat", "one"]);
     for line in [
         "column age: number, ",

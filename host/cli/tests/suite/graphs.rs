@@ -83,7 +83,10 @@ fn other_data_has_the_scale_that_the_model_learnt() {
     let train =
         ["train", "here", "--epochs", "60", "--set", "data.normalise_features=columns", "--out", "run"];
     let text = works(folder, &train);
-    assert!(text.contains("each column of mean 0 and deviation 1") && text.contains("(set)"), "{text}");
+    assert!(
+        text.contains("each column scaled to mean 0 and standard deviation 1") && text.contains("(set)"),
+        "{text}"
+    );
     let told = |data: &str| -> Vec<String> {
         let csv = works(folder, &["predict", "run", data]);
         csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().to_owned()).collect()

@@ -47,7 +47,7 @@ fn classes_and_columns_keep_their_names() {
     let train = ["train", "airports", "--epochs", "30", "--split", "stratified:0.4/0.2/0.4", "--hidden", "8"];
     let weighted = ["--set", "model.edge_weights=airlines", "--out", "run"];
     let text = works(folder, &[&train[..], &weighted].concat());
-    for words in ["airlines is the edges' weight (set)", "(majority class, small)", "macro F1"] {
+    for words in ["airlines is the edge weight (set)", "(majority class, small)", "macro F1"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     let quality = &last(&works(folder, &["eval", "run", "--json"]))["quality"];
@@ -81,9 +81,9 @@ fn what_was_not_asked_for_is_said() {
     airports(folder);
     let text = works(folder, &["train", "airports", "--model", "gat", "--epochs", "3", "--out", "run"]);
     for words in [
-        "split          54 train, 18 validate, 18 test (default, for the data set has none: 60 / 20 / 20 %",
-        "(default: 2 columns of numbers)",
-        "not used: airlines (default; model.edge_weights takes one)",
+        "split          54 training, 18 validation and 18 test rows (default, because the data set has no split: 60 / 20 / 20 %",
+        "(default: 2 feature columns)",
+        "not used: airlines (default; model.edge_weights can name one)",
         "activation     elu (default of gat)",
         "loss           cross-entropy (default of classification)",
         "metric         accuracy (default of classification)",
@@ -97,7 +97,7 @@ fn what_was_not_asked_for_is_said() {
         ("activation = \"elu\"", "(default of gat)"),
         ("loss = \"cross-entropy\"", "(default of classification)"),
         ("metric = \"accuracy\"", "(default of classification)"),
-        ("normalise_features = \"columns\"", "(default: 2 columns of numbers)"),
+        ("normalise_features = \"columns\"", "(default: 2 feature columns)"),
         ("epochs = 3", "(set)"),
         ("seed = 0", "(default)"),
     ] {

@@ -53,7 +53,7 @@ impl Tuning {
     pub(crate) fn auto(what: Helpers, settings: TunerSettings, money: Money) -> Self {
         let tuner = Tuner::new(settings);
         let count = tuner.functions();
-        let why = "the host has not been looked at yet".to_owned();
+        let why = "the host has not been measured yet".to_owned();
         Self { tasks: settings.tasks, ..Self::new(what, Some(tuner), count, why, money) }
     }
 
