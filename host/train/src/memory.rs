@@ -87,18 +87,19 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     };
     let (graph, rows) = (&inputs.dataset.graph, u64::from(inputs.shape.rows));
     let edges = graph_bytes(graph);
-    let transpose = if graph.symmetric() { "" } else { ", and their transpose" };
+    let transpose = if graph.symmetric() { "" } else { " and their transpose" };
     item("graph", format!("{} edges{transpose}", graph.edges()), edges, always.clone());
     let graphs = inputs.dataset.graphs.as_ref();
-    let detail = format!("{} graphs, and which one each vertex is in", graphs.map_or(0, Graphs::count));
+    let detail = format!("{} graphs, and the graph of each vertex", graphs.map_or(0, Graphs::count));
     item("graphs", detail, graphs.map_or(0, Graphs::bytes), always.clone());
     let known = &inputs.edges;
     let weights = known.weights.as_ref().map_or(0, EdgeWeights::bytes);
-    item("edge weights", "one an edge".to_owned(), weights, always.clone());
+    item("edge weights", "one per edge".to_owned(), weights, always.clone());
     let columns = inputs.shape.edge_features;
-    let detail = format!("[{}, {columns}], and each edge's place from its source", graph.edges());
+    let detail =
+        format!("[{}, {columns}], and the position of each edge in the list of its source", graph.edges());
     item("edge features", detail, known.features.as_ref().map_or(0, KnownEdges::bytes), always.clone());
-    let detail = "labels, splits, factors of the normalisation".to_owned();
+    let detail = "labels, split and normalisation factors".to_owned();
     let labels = match inputs.dataset.labels.as_values() {
         None => 2 * 4,
         // Numeric or binary labels are stored twice: as they were read, and in padded rows for
@@ -106,7 +107,7 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
         Some(values) => 4 * u64::from(values.columns()) + padded(values.columns()),
     };
     item("vertices", detail, rows * (labels + 4 + 4 + 1), always.clone());
-    let detail = "where each vertex lies, and the way back".to_owned();
+    let detail = "position of each vertex, and the inverse".to_owned();
     item("permutation", detail, inputs.vertices.bytes(), always.clone());
     let features = features_bytes(&inputs.features);
     let shape = format!("[{rows}, {}]{}", inputs.shape.features, storage(&inputs.features));
@@ -159,9 +160,10 @@ pub(crate) fn check(plan: &MemoryPlan, allowed: Option<u64>) -> Result<()> {
     let items = plan.items.iter().filter(|item| fullest.is_some_and(|p| item.during.contains(&p)));
     let largest = items.max_by_key(|i| i.bytes);
     let remedy = if too_much(Phase::Training) {
-        "a smaller model.hidden, fewer layers, or a data set converted to a store (its features stay in the file)"
+        "reduce model.hidden or the number of layers, or use `eciton data convert` (the features \
+         of a store stay in its file)"
     } else if too_much(Phase::Gathering) {
-        "run.gather_features = \"each-epoch\" holds the features once"
+        "set run.gather_features = \"each-epoch\" (the features are stored once)"
     } else {
         MOVES_NOTHING
     };
@@ -172,10 +174,11 @@ pub(crate) fn check(plan: &MemoryPlan, allowed: Option<u64>) -> Result<()> {
         remedy,
     })
 }
-/// Description of the memory for reordering vertices, for error messages.
-const ORDERING: &str = "graph and features twice, one after the other";
-/// Advice in error messages if the memory does not suffice for reordering vertices.
-const MOVES_NOTHING: &str = "run.order = \"natural\" moves nothing";
+/// Description, for error messages, of the memory that reordering needs in addition to the data
+/// set.
+const ORDERING: &str = "first the graph and then the features are stored twice";
+/// Advice, for error messages, if reordering does not fit into memory.
+const MOVES_NOTHING: &str = "set run.order = \"natural\" (the data is not reordered)";
 
 /// Checks that the memory suffices for reordering the vertices of a data set. The limit is
 /// `allowed` bytes, or the available memory if `allowed` is `None`. This precedes the memory plan,
@@ -215,16 +218,17 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let rows = u64::from(inputs.shape.rows);
     let kept = match pipeline.row_versions() {
         1 => String::new(),
-        kept => format!(", {kept} epochs of what is gathered"),
+        kept => format!(", and gathered rows of {kept} epochs"),
     };
     if let Some(labelled) = wanted.labelled {
-        let detail = format!("{} edges to labelled vertices, for the gather behind the loss", labelled.edges);
+        let detail = format!("{} edges to labelled vertices, for the gather after the loss", labelled.edges);
         item("labelled lists", detail, labelled.bytes(rows, inputs.edges.weights.is_some()));
     }
     if let Some(links) = &inputs.links {
         let [validation, test] = links.held_out();
         let detail = format!(
-            "{validation} and {test} held out, and {} pairs without one for each epoch under way",
+            "{validation} validation and {test} test links, and {} pairs without a link for each \
+             epoch in flight",
             links.negatives
         );
         item("links", detail, links.bytes(rows));
@@ -237,24 +241,28 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let own = config.workers.own();
     let versions = u64::from(pipeline.weight_versions());
     let detail = match versions {
-        1 => format!("{values} values, and the optimiser's of each"),
-        _ => format!("{versions} versions of {values} values, and the optimiser's of each"),
+        1 => format!("{values} values, and their optimiser state"),
+        _ => format!("{versions} versions of {values} values, and their optimiser state"),
     };
     match own {
         // A matrix in transit is stored three times: as it is read, on the host, and in a frame.
         true => {
             let largest = program.parameters.iter().map(|p| p.len() as u64 * 4).max().unwrap_or(0);
-            item("weights", "the largest of the workers', on its way".to_owned(), 4 * largest);
+            item("weights", "the largest parameter of the workers, in transit".to_owned(), 4 * largest);
         }
         false => item("weights", detail, values * 4 * (state - 1 + versions)),
     }
     if config.run.keep.is_by_validation() {
-        item("best weights", format!("{values} values, of the best epoch so far"), values * 4);
+        item("best weights", format!("{values} values of the best epoch so far"), values * 4);
     }
     if !own && config.checkpoint.is_on() {
         let before = u64::from(pipeline.weights() == WeightVersions::TwoBuffered);
         let copies = state + before + u64::from(config.run.keep.is_by_validation());
-        item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
+        item(
+            "checkpoint",
+            "copies of the weights while a checkpoint is written".to_owned(),
+            values * 4 * copies * 2,
+        );
     }
     let (sums, in_products) = match program.apart {
         Some(_) if config.batch.sampler.has_targets() && Hops::from_program(program).most() == 0 => {
@@ -283,7 +291,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let transit = if config.sums_stay() { 2 * total.min(COLLECTED_BYTES as u64 + largest) } else { 0 };
     let bytes = whole * total + written * largest + transit;
     if !own {
-        let detail = format!("{whole} sums of {values} values, and {written} of the largest parameter");
+        let detail = format!("{whole} sums of {values} values, and {written} sums of the largest parameter");
         item("gradients", detail, bytes);
     }
     let largest = program.parameters.iter().map(|p| p.len() as u64 * 4).max().unwrap_or(0);
@@ -297,12 +305,12 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         let rows = program.rows(Domain::VERTICES);
         let ahead = u64::from(config.batch.prefetch) + 1;
         let each = features_bytes(&inputs.features) / u64::from(inputs.shape.rows).max(1);
-        let detail = format!("features of {ahead} times {rows} rows at most, sampled ahead of need");
+        let detail = format!("features of at most {ahead} times {rows} rows, sampled in advance");
         item("batches", detail, ahead * u64::from(rows) * (each + 16));
     }
     if let Some((edges, bytes)) = edges_at_once(wanted) {
         let detail =
-            format!("rows of the {edges} edges that {threads} tasks of edge kernels take at once at most");
+            format!("rows of at most {edges} edges, which {threads} tasks of edge kernels process at once");
         item("edges", detail, bytes);
     }
     let evaluation = wanted.evaluation;
@@ -313,8 +321,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         false => span_bytes(&evaluation.program, &evaluation.spans, rows, format) * u64::from(threads),
     };
     let folded = evaluation.folded_bytes(inputs, threads);
-    let scores = if folded > 0 { "; scores on their way, and what is left of each row's" } else { "" };
-    let detail = format!("{threads} times what {rows} rows are between a pass's stages{scores}");
+    let scores = if folded > 0 { "; scores in transit, and a term of the metric for each row" } else { "" };
+    let detail = format!("{threads} times the intermediate results of {rows} rows{scores}");
     item("evaluation", detail, held + folded);
     let bytes = u64::from(threads) * each;
     let products = match copies {
