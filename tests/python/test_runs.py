@@ -28,7 +28,7 @@ class Runs(Case):
             path = self.folder / "r" / name
             before = path.read_bytes()
             path.write_bytes(before[:-40] + bytes([before[-40] ^ 1]) + before[-39:])
-            with self.assertRaisesRegex(ValueError, f"{name}: the content has digest"):
+            with self.assertRaisesRegex(ValueError, f"{name}: the content has the digest"):
                 use()
             path.write_bytes(before)
 

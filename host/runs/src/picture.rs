@@ -53,7 +53,7 @@ impl Caption<'_> {
     /// Returns the title of the metric panel.
     pub(crate) fn metric(&self) -> &'static str {
         match self.metric {
-            Metric::Accuracy => "accuracy without dropout, % of what is labelled",
+            Metric::Accuracy => "accuracy without dropout, % of labelled rows",
             Metric::RocAuc => "ROC-AUC without dropout, %",
             Metric::AveragePrecision => "average precision without dropout, %",
             Metric::F1Micro => "micro-averaged F1 without dropout, %",

@@ -83,7 +83,7 @@ impl DataDigest {
         let shown = |digest: &str| if digest.is_empty() { "none".to_owned() } else { digest.to_owned() };
         other
             .map(|((_, name, then), (_, _, now))| {
-                format!("the digest of the data's {name} was {} and is {} now", shown(then), shown(now))
+                format!("the digest of the data's {name} was {} and is now {}", shown(then), shown(now))
             })
             .collect()
     }
@@ -200,7 +200,7 @@ pub fn other_settings(then: &Config, wanted: &Config) -> Result<Vec<String>, eci
     let then: BTreeMap<String, &str> = keys(&then).collect();
     let differs = |(key, wanted): (String, &str)| {
         let found = *then.get(&key)?;
-        (found != wanted).then(|| format!("{key} is {found} there and {wanted} here"))
+        (found != wanted).then(|| format!("{key} is {found} in the run, but {wanted} in the settings"))
     };
     Ok(keys(&wanted).filter_map(differs).collect())
 }
@@ -232,7 +232,8 @@ pub fn warn_of_other_data(
     let differences = then.differences(now, |part| part != Part::Names && (own_split || part != Part::Split));
     if !differences.is_empty() {
         eciton_input::notes::warn(format!(
-            "{}: `{source}` is not the data that the model was trained on: {}; if it is to be other data, go on",
+            "{}: `{source}` is not the data that the model was trained on: {}; ignore this warning \
+             if you use other data on purpose",
             run.display(),
             differences.join("; ")
         ));
@@ -261,7 +262,10 @@ mod tests {
         other.run.seed = 7;
         assert_ne!(recipe_digest(&config).unwrap(), recipe_digest(&other).unwrap());
         let told = other_settings(&config, &other).unwrap().join("; ");
-        assert_eq!(told, "optimiser.lr is 0.01 there and 0.02 here; run.seed is 0 there and 7 here");
+        assert_eq!(
+            told,
+            "optimiser.lr is 0.01 in the run, but 0.02 in the settings; run.seed is 0 in the run, but 7 in the settings"
+        );
     }
 
     #[test]
@@ -272,7 +276,7 @@ mod tests {
         let (then, now) = (DataDigest::of(&data), DataDigest::of(&other));
         assert_ne!(then.all, now.all);
         let told = then.differences(&now, |_| true);
-        let wanted = format!("the digest of the data's split was {} and is {} now", then.split, now.split);
+        let wanted = format!("the digest of the data's split was {} and is now {}", then.split, now.split);
         assert_eq!(told, [wanted]);
         assert!(then.differences(&now, |part| part == Part::Labels).is_empty());
         let machine = Machine::here();

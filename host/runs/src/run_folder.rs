@@ -581,7 +581,9 @@ fn vacant(path: &Path) -> Result<PathBuf> {
     let occupied = |found: String| Error::Occupied { path: path.to_owned(), found };
     let there = match path.metadata() {
         Ok(there) => there,
-        Err(_) if path.is_symlink() => return Err(occupied("a link that leads nowhere".to_owned())),
+        Err(_) if path.is_symlink() => {
+            return Err(occupied("a link to a path that does not exist".to_owned()));
+        }
         Err(e) if e.kind() == ErrorKind::NotFound => {
             return std::path::absolute(path).map_err(writing(path));
         }

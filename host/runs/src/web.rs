@@ -88,8 +88,8 @@ fn seeds(summary: &Summary, keep: Keep) -> Section {
     let metric = summary.metric;
     let shown = |value: Option<f64>| part::measured(metric, value);
     let written = match keep {
-        Keep::Last => "the last epoch's model is written (run.keep = \"last\")".to_owned(),
-        keep => format!("that epoch's model is written (run.keep = {:?})", keep.name()),
+        Keep::Last => "the model of the last epoch is written (run.keep = \"last\")".to_owned(),
+        keep => format!("the model of the best epoch is written (run.keep = {:?})", keep.name()),
     };
     let chosen = match summary.seeds.iter().any(|seed| seed.best.is_some()) {
         true => format!("the validation {} chose the best epoch; {written}", metric.name()),
@@ -105,8 +105,8 @@ fn seeds(summary: &Summary, keep: Keep) -> Section {
             "validation",
             "test",
             "best epoch",
-            "validation there",
-            "test there",
+            "validation at best epoch",
+            "test at best epoch",
         ],
         1,
     );

@@ -19,7 +19,7 @@ use crate::plan::plan;
 pub fn page(path: &Path, trace: Option<&Path>, data: bool, options: &Options) -> Result<Page> {
     let memory = |config: &Config| {
         if !data {
-            return Err("it needs the data set".to_owned());
+            return Err("the data set was not read (--without-data)".to_owned());
         }
         // The memory is planned for this machine, wherever the run was trained.
         let mut here = config.clone();
@@ -62,9 +62,9 @@ mod tests {
             assert!(!html.contains(outside), "{outside}");
         }
         assert!(html.contains("<th scope=\"row\" title=\"Neural_Networks\">Neural_Networks</th>"), "{html}");
-        assert!(
-            html.contains("the validation accuracy chose the best epoch; the last epoch's model is written")
-        );
+        assert!(html.contains(
+            "the validation accuracy chose the best epoch; the model of the last epoch is written"
+        ));
         assert!(html.contains("prefers-color-scheme: dark") && html.contains("width=device-width"));
         let opened = |tag: &str| {
             [">", " "].map(|end| html.matches(&format!("<{tag}{end}")).count()).iter().sum::<usize>()

@@ -98,7 +98,7 @@ fn other_data_has_the_scale_that_the_model_learnt() {
     let damaged = std::fs::read_to_string(&schema).unwrap().replace("\"deviation\": ", "\"deviation\": -");
     std::fs::write(&schema, damaged).unwrap();
     let (code, _, err) = run(folder, &["predict", "run"]);
-    assert!(code == Some(1) && err.contains("schema.json") && err.contains("has digest"), "{err}");
+    assert!(code == Some(1) && err.contains("schema.json") && err.contains("has the digest"), "{err}");
 }
 
 #[test]

@@ -55,10 +55,10 @@ fn predictions_have_the_names_of_the_training_and_unknown_classes_are_named() {
     let expected: Vec<&str> = std::iter::repeat_n("dog", 6).chain(std::iter::repeat_n("cat", 6)).collect();
     assert_eq!(predicted(folder, "other.csv"), expected);
     let (_, out, err) = run(folder, &["predict", "run", "other.csv"]);
-    assert!(err.contains("does not know class `ape` (6 rows)") && err.contains("cat, dog"), "{err}");
+    assert!(err.contains("was not trained on class `ape` (6 rows)") && err.contains("cat, dog"), "{err}");
     assert!(out.lines().nth(1).unwrap().starts_with("s0,dog,,"), "{out}");
     let (code, _, err) = run(folder, &["eval", "run", "other.csv"]);
-    assert!(code == Some(1) && err.contains("does not know class `ape` (6 rows)"), "{err}");
+    assert!(code == Some(1) && err.contains("was not trained on class `ape` (6 rows)"), "{err}");
 }
 
 #[test]

@@ -203,7 +203,7 @@ fn a_report_lies_in_the_run_folder_and_the_run_stays_one() {
     let (code, _, err) = eciton(dir.path(), &["report", "r", "--without-data", "--out", "q.html"]);
     assert_eq!((code, err.lines().count()), (Some(0), 1), "{err}");
     let page = std::fs::read_to_string(dir.path().join("q.html")).unwrap();
-    assert!(page.contains("<h2>Confusion") && !page.contains("Planned before"), "{page}");
+    assert!(page.contains("<h2>Confusion") && !page.contains("planned before"), "{page}");
     std::fs::write(dir.path().join("r/trace.json"), "[{}").unwrap();
     let (code, _, err) = eciton(dir.path(), &["report", "r"]);
     assert_eq!(code, Some(1));
@@ -344,5 +344,13 @@ fn a_new_kernel_says_how_to_train_with_it() {
     works(dir.path(), &["train", "--model", "three/model.toml", "--epochs", "1", "--no-out"]);
     let (code, _, err) = eciton(dir.path(), &["train", "--kernel", "linear=three/three.wasm", "--no-out"]);
     assert_eq!(code, Some(1));
-    says(&err, &["kernel `linear` works on rows, and ", "three.wasm on edges", "--model", "on = \"edges\""]);
+    says(
+        &err,
+        &[
+            "kernel `linear` computes on rows, but ",
+            "three.wasm computes on edges",
+            "--model",
+            "on = \"edges\"",
+        ],
+    );
 }

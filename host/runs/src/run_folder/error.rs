@@ -10,13 +10,20 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A path without a folder name: empty, `/`, or ending in `..`.
-    #[error("{:?} names no folder that could be made; give one a name, for instance runs/first", path.display().to_string())]
+    #[error(
+        "{:?} is not the name of a folder; give a name, for instance runs/first",
+        path.display().to_string()
+    )]
     Name {
         /// Path as given.
         path: PathBuf,
     },
     /// The folder exists and is not empty.
-    #[error("{}: a run folder must be new or empty, but here is {found}; choose another folder, or remove this one", path.display())]
+    #[error(
+        "{}: a run folder must be new or empty, but this is {found}; choose another folder, or \
+         remove this one",
+        path.display()
+    )]
     Occupied {
         /// Path as given.
         path: PathBuf,
@@ -24,7 +31,11 @@ pub enum Error {
         found: String,
     },
     /// The operating system refused to write.
-    #[error("{}: cannot be written: {source}; check that its folder can be written to and that the disk (and `ulimit -f`) has room", path.display())]
+    #[error(
+        "{}: cannot be written: {source}; check the permissions of its folder, the free space of \
+         the disk, and the limit `ulimit -f`",
+        path.display()
+    )]
     Write {
         /// File or folder.
         path: PathBuf,
@@ -32,7 +43,11 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The run is completely written, but could not be moved to its final path.
-    #[error("{}: the finished run cannot be put here: {source}; it is whole in {}: move it", path.display(), kept.display())]
+    #[error(
+        "{}: the finished run cannot be moved here: {source}; its folder is {}, which is complete; \
+         move it",
+        path.display(), kept.display()
+    )]
     Publish {
         /// Final path of the run folder.
         path: PathBuf,
@@ -70,7 +85,10 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The path is not a run folder.
-    #[error("{}: not a run folder: {found}; give the folder that `eciton train --out` wrote", path.display())]
+    #[error(
+        "{}: not a run folder, because {found}; give the folder that `eciton train --out` wrote",
+        path.display()
+    )]
     NotARun {
         /// Path as given.
         path: PathBuf,
@@ -84,7 +102,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The run has no such seed.
-    #[error("{}: the run has no seed {seed}; it has {known}", path.display())]
+    #[error("{}: the run has no seed {seed}; its seeds are {known}", path.display())]
     UnknownSeed {
         /// Run folder.
         path: PathBuf,
@@ -94,7 +112,11 @@ pub enum Error {
         known: String,
     },
     /// The content of a file is not valid.
-    #[error("{}: expected {expected}, found {found}; the file is damaged or not Eciton's: restore it, or train again", path.display())]
+    #[error(
+        "{}: expected {expected}, found {found}; the file is damaged or was not written by Eciton; \
+         restore it, or train again",
+        path.display()
+    )]
     Malformed {
         /// File.
         path: PathBuf,
@@ -119,7 +141,11 @@ pub enum Error {
         known: u64,
     },
     /// The weights differ from those that were written.
-    #[error("{}: the content has digest {found}, but {place} says {expected}; the file is damaged or from another run: restore it, or train again", path.display())]
+    #[error(
+        "{}: the content has the digest {found}, but {place} records {expected}; the file is \
+         damaged or belongs to another run; restore it, or train again",
+        path.display()
+    )]
     Digest {
         /// Model file.
         path: PathBuf,
@@ -131,7 +157,7 @@ pub enum Error {
         found: String,
     },
     /// A size or number above a limit.
-    #[error("{}: {what}: {found} {unit}, above the limit of {allowed}", path.display())]
+    #[error("{}: {what}: found {found} {unit}, but the maximum is {allowed}", path.display())]
     Limit {
         /// File.
         path: PathBuf,

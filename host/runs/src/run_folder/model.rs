@@ -118,15 +118,19 @@ pub fn header(
     for tensor in tensors {
         let name = shown(&tensor.name);
         if tensor.name.is_empty() || tensor.name == METADATA || !names.insert(&tensor.name) {
-            return Err(wrong("a tensor's name".to_owned(), "unique, not empty", format!("{name:?}")));
+            return Err(wrong(
+                "the name of a tensor".to_owned(),
+                "unique and not empty",
+                format!("{name:?}"),
+            ));
         }
         let product = tensor.shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
         let values = tensor.values.len().or(product).unwrap_or(0);
         if values == 0 || product != Some(values) {
-            let found = format!("{values} values for extents {:?}", tensor.shape);
+            let found = format!("{values} values for the shape {:?}", tensor.shape);
             return Err(wrong(
-                format!("tensor {name}"),
-                "as many values as its extents say, at least 1",
+                format!("the values of tensor {name}"),
+                "at least 1, and as many as its shape has",
                 found,
             ));
         }
@@ -187,7 +191,7 @@ pub fn cells(bytes: &[u8], path: &Path) -> Result<(Vec<Cells>, BTreeMap<String, 
     let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
     limit(path, "header of a model", "bytes", MAX_HEADER_BYTES, header)?;
     let (length, head) =
-        SafeTensors::read_metadata(bytes).map_err(|e| wrong("a whole safetensors file", e.to_string()))?;
+        SafeTensors::read_metadata(bytes).map_err(|e| wrong("a complete safetensors file", e.to_string()))?;
     let infos = head.tensors();
     limit(path, "tensors of a model", "tensors", MAX_TENSORS as u64, infos.len() as u64)?;
     let metadata: BTreeMap<String, String> = head.metadata().iter().flatten().map(clone_pair).collect();
@@ -257,7 +261,7 @@ fn tensors_of(bytes: &[u8], path: &Path, own: bool) -> Result<Model> {
         tensors.push(tensor);
     }
     if signs.is_some() {
-        return Err(wrong("signs, and behind them their scales", "signs alone".to_owned()));
+        return Err(wrong("signs followed by their scales", "signs without scales".to_owned()));
     }
     let expected = unpacked.or(metadata.get(DIGEST));
     match expected.filter(|_| own || metadata.contains_key(VERSION)) {

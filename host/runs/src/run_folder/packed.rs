@@ -94,8 +94,8 @@ impl<'a> Signs<'a> {
         let Self { rows, bytes, bits, .. } = *self;
         let wanted = format!("{}{SCALES}", self.name);
         if name != wanted || scales.is_empty() || plane(scales.len()) != bytes {
-            let found = format!("{:?} of extents {shape:?} behind {rows} x {bytes} bytes", shown(name));
-            return Err(malformed(path, "signs, and behind them their scales", &found));
+            let found = format!("{:?} of shape {shape:?} after {rows} x {bytes} bytes", shown(name));
+            return Err(malformed(path, "signs followed by their scales", &found));
         }
         let weights = (rows as u64).saturating_mul(scales.len() as u64).saturating_mul(4);
         limit(path, "size of a model's weights", "bytes", MAX_MODEL_BYTES, values.saturating_add(weights))?;

@@ -71,14 +71,14 @@ impl Arrays<'_> {
             VertexIds::Words(ids) => ids.len(),
         };
         if ids != rows {
-            return wrong("ids", format!("{rows}, one a vertex"), ids.to_string());
+            return wrong("ids", format!("{rows}, one for each row"), ids.to_string());
         }
         check_ids(self.ids, path)?;
         let (width, embeddings) = self.embeddings.unwrap_or((1, &[]));
         let scores = self.scores.unwrap_or(&[]);
         if rows.checked_mul(self.columns()) != Some(scores.len()) {
             let found = format!("{} values", scores.len());
-            return wrong("scores", format!("a row for each of {rows} vertices"), found);
+            return wrong("scores", format!("one row for each of {rows} rows"), found);
         }
         if self.embeddings.is_some() && (width == 0 || rows.checked_mul(width) != Some(embeddings.len())) {
             let found = format!("{} values", embeddings.len());
@@ -89,7 +89,7 @@ impl Arrays<'_> {
             let fits = |found: usize, each: usize| found == 0 || Some(found) == rows.checked_mul(each);
             if !fits(known.labels.len(), each) || !fits(known.parts.len(), 1) {
                 let found = format!("{} labels and {} parts", known.labels.len(), known.parts.len());
-                return wrong("labels", format!("{rows} rows of {each} labels, and a part each"), found);
+                return wrong("labels", format!("{rows} rows of {each} labels, each with one part"), found);
             }
         }
         for (what, values) in [("scores", scores), ("embeddings", embeddings)] {
@@ -176,7 +176,7 @@ impl Arrays<'_> {
 pub(super) fn check_ids(ids: &VertexIds, path: &Path) -> Result<()> {
     let VertexIds::Words(words) = ids else { return Ok(()) };
     let bytes = (word_chars(words) as u64).saturating_mul(4).saturating_mul(words.len() as u64);
-    limit(path, "ids (as wide as the longest)", "bytes", MAX_WORDS_BYTES, bytes)
+    limit(path, "ids, each padded to the longest", "bytes", MAX_WORDS_BYTES, bytes)
 }
 
 /// Writes predictions to the file `path` atomically. Creates its folder if necessary, and replaces

@@ -91,8 +91,8 @@ fn check(value: &mut Value, path: &Path) -> Result<()> {
         return Ok(());
     }
     let recorded = shown(recorded.as_str().unwrap_or("no text"));
-    let expected = format!("a summary with the SHA-256 that it records, {recorded}");
-    Err(malformed(path, &expected, &format!("{found}: the file is damaged or was changed")))
+    let expected = format!("a summary with the recorded SHA-256, {recorded}");
+    Err(malformed(path, &expected, &format!("one with the SHA-256 {found}")))
 }
 
 /// Returns the SHA-256 of the other files that a summary records, keyed by file name. The map is

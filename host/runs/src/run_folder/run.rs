@@ -59,12 +59,12 @@ impl Run {
         let not_a_run = |found: &str| Error::NotARun { path: path.to_owned(), found: found.to_owned() };
         match path.metadata() {
             Ok(there) if there.is_dir() => {}
-            Ok(_) => return Err(not_a_run("a file")),
-            Err(e) if e.kind() == ErrorKind::NotFound => return Err(not_a_run("there is nothing")),
+            Ok(_) => return Err(not_a_run("it is a file")),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(not_a_run("it does not exist")),
             Err(e) => return Err(reading(path)(e)),
         }
         if [SUMMARY, CONFIG, MODEL].iter().all(|file| !path.join(file).exists()) {
-            return Err(not_a_run("a folder without summary.json"));
+            return Err(not_a_run("it has no summary.json"));
         }
         let file = path.join(SUMMARY);
         let bytes = read(&file, MAX_RECORD_BYTES)?;
@@ -93,7 +93,8 @@ impl Run {
     pub fn vocabulary(&self) -> Result<Option<Vocabulary>> {
         let Some(tokens) = &self.schema.tokens else { return Ok(None) };
         let file = self.path.join(SCHEMA);
-        tokens.vocabulary().map(Some).ok_or_else(|| malformed(&file, "symbols that ascend", "others"))
+        let unordered = || malformed(&file, "symbols in ascending order", "other values");
+        tokens.vocabulary().map(Some).ok_or_else(unordered)
     }
 
     /// Reads the model of `seed` from the run folder, and verifies its weights by their digests.
@@ -131,8 +132,8 @@ fn check_records(path: &Path, files: &BTreeMap<String, String>) -> Result<()> {
         }
         if name == CONFIG {
             eciton_input::notes::warn(format!(
-                "{}: the file was changed after the run had written it; results of now may differ from those \
-                 in {SUMMARY}",
+                "{}: the file was changed after the run had written it; new results may differ \
+                 from those in {SUMMARY}",
                 file.display()
             ));
             continue;
@@ -192,18 +193,22 @@ fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema
         schema.features.columns = found.mean.iter().zip(&found.deviation).map(column).collect();
         schema.features.scaling = Some(NormaliseFeatures::Columns);
         if found.mean.len() != found.deviation.len() || schema.features.moments().is_none() {
-            return Err(malformed(&file, "a mean and a deviation above 0 for each column", "others"));
+            return Err(malformed(
+                &file,
+                "a mean and a standard deviation above 0 for each column",
+                "other values",
+            ));
         }
     }
     let file = path.join(OLDER_VOCABULARY);
     if file.exists() {
         let tokens: Tokens = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
-        tokens.vocabulary().ok_or_else(|| malformed(&file, "symbols that ascend", "others"))?;
+        tokens.vocabulary().ok_or_else(|| malformed(&file, "symbols in ascending order", "other values"))?;
         schema.tokens = Some(tokens);
     }
     eciton_input::notes::add(format!(
-        "{}: written by an earlier version without schema.json, so columns and classes of data are matched by \
-         position, and leaky-relu has the slope 0.2",
+        "{}: an earlier version wrote this run without schema.json, so columns and classes of data \
+         are matched by position, and leaky-relu has the slope 0.2",
         path.display()
     ));
     Ok(schema)
@@ -228,7 +233,11 @@ pub fn parse_schema(bytes: &[u8], file: &Path) -> Result<Schema> {
         return Err(malformed(file, "one entry for each feature column", &found));
     }
     if columns.scaling == Some(NormaliseFeatures::Columns) && columns.moments().is_none() {
-        return Err(malformed(file, "a mean and a deviation above 0 for each feature column", "others"));
+        return Err(malformed(
+            file,
+            "a mean and a standard deviation above 0 for each feature column",
+            "other values",
+        ));
     }
     Ok(schema)
 }

@@ -182,7 +182,7 @@ fn a_run_reads_back() {
     let expected = Summary { run_dir: Some(path.clone()), ..summary(&[4, 5]) };
     assert_eq!(format!("{:?}", run.summary), format!("{expected:?}"));
     let error = run.model(6).unwrap_err().to_string();
-    assert!(error.contains("no seed 6; it has 4, 5"), "{error}");
+    assert!(error.contains("no seed 6; its seeds are 4, 5"), "{error}");
 
     let lines = fs::read_to_string(path.join(METRICS)).unwrap();
     let lines: Vec<serde_json::Value> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
@@ -269,17 +269,17 @@ fn only_free_places_and_empty_folders_are_taken() {
     };
     refused(&place("empty"), &["must be new or empty", "a folder with", "choose another"]);
     fs::write(place("file"), "").unwrap();
-    refused(&place("file"), &["here is a file"]);
-    refused(&place("file").join("run"), &["cannot be written", "check that"]);
+    refused(&place("file"), &["this is a file"]);
+    refused(&place("file").join("run"), &["cannot be written", "check the permissions"]);
     for path in ["", "/", ".", "..", "a/.."] {
-        refused(Path::new(path), &["names no folder"]);
+        refused(Path::new(path), &["is not the name of a folder"]);
     }
     fs::create_dir(place("kept")).unwrap();
     #[cfg(unix)]
     {
         use std::os::unix::fs::symlink;
         symlink(place("nowhere"), place("dangling")).unwrap();
-        refused(&place("dangling"), &["a link that leads nowhere"]);
+        refused(&place("dangling"), &["a link to a path that does not exist"]);
         symlink(place("kept"), place("link")).unwrap();
         let path = written(&place("link"), &[1], &VertexIds::Dense).finish().unwrap();
         assert_eq!(path, place("link"));
@@ -321,7 +321,7 @@ fn a_finished_run_is_kept_if_its_place_was_taken() {
     fs::write(path.join("mine"), "").unwrap();
     let error = folder.finish().unwrap_err();
     let Error::Publish { kept, .. } = &error else { panic!("{error}") };
-    assert!(error.to_string().contains("it is whole in"), "{error}");
+    assert!(error.to_string().contains("which is complete"), "{error}");
     assert!(Run::open(kept).is_ok());
     assert_eq!(names(&path), ["mine"]);
 }
@@ -334,13 +334,8 @@ fn arrays_that_do_not_fit_are_refused() {
     let two = VertexIds::Numbers(vec![1, 2]);
     let values = [0.0; 6];
     for (ids, scores, embeddings, word) in [
-        (&two, &values[..], None, "ids must be 3, one a vertex, found 2"),
-        (
-            &VertexIds::Dense,
-            &values[..5],
-            None,
-            "scores must be a row for each of 3 vertices, found 5 values",
-        ),
+        (&two, &values[..], None, "ids must be 3, one for each row, found 2"),
+        (&VertexIds::Dense, &values[..5], None, "scores must be one row for each of 3 rows, found 5 values"),
         (&VertexIds::Dense, &values, Some((4, &values[..])), "embeddings must be 3 rows of 4 values"),
         (&VertexIds::Dense, &values, Some((0, &[][..])), "embeddings must be 3 rows of 0 values"),
     ] {
@@ -352,12 +347,12 @@ fn arrays_that_do_not_fit_are_refused() {
     }
     type Change = fn(&mut Vec<NamedTensor>);
     let changes: [(Change, &str); 6] = [
-        (|t| t[0].name.clear(), "name must be unique, not empty"),
-        (|t| t[0].name = "__metadata__".to_owned(), "name must be unique"),
-        (|t| t[0].name = t[1].name.clone(), "name must be unique"),
-        (|t| t[0].shape[0] = 4, "6 values for extents [4, 2]"),
-        (|t| t[0].shape = vec![usize::MAX, 2], "6 values for extents"),
-        (|t| *t = vec![t[0].clone(); MAX_TENSORS + 1], "4097 tensors, above the limit of 4096"),
+        (|t| t[0].name.clear(), "name of a tensor must be unique and not empty"),
+        (|t| t[0].name = "__metadata__".to_owned(), "name of a tensor must be unique"),
+        (|t| t[0].name = t[1].name.clone(), "name of a tensor must be unique"),
+        (|t| t[0].shape[0] = 4, "6 values for the shape [4, 2]"),
+        (|t| t[0].shape = vec![usize::MAX, 2], "6 values for the shape"),
+        (|t| *t = vec![t[0].clone(); MAX_TENSORS + 1], "4097 tensors, but the maximum is 4096"),
     ];
     for (change, word) in changes {
         let mut changed = tensors(0);
@@ -372,7 +367,7 @@ fn arrays_that_do_not_fit_are_refused() {
     let mut words = vec![String::new(); 299];
     words.push("x".repeat(1_000_000));
     let error = folder.check_ids(&VertexIds::Words(words)).unwrap_err().to_string();
-    assert!(error.contains("1200000000 bytes, above the limit of 1073741824"), "{error}");
+    assert!(error.contains("1200000000 bytes, but the maximum is 1073741824"), "{error}");
 }
 
 #[test]

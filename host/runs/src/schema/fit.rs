@@ -241,12 +241,12 @@ impl Schema {
                 false => listed(own),
             };
             let problem = format!(
-                "the model does not know {} {}; it knows {known}",
+                "the model was not trained on {} {}; its classes are {known}",
                 if strangers.len() == 1 { "class" } else { "classes" },
                 listed(&strangers)
             );
             if purpose != Purpose::Predict {
-                let remedy = "correct the names, or leave these labels out";
+                let remedy = "correct the names, or remove these labels";
                 return refuse.with(problem, remedy);
             }
             notes::add(format!("{}: {problem}; these rows count as unlabelled", refuse.dataset));
@@ -266,8 +266,8 @@ impl Schema {
             false => {
                 let problem =
                     format!("it has {} label columns, but the model predicts {count}", values.columns());
-                return refuse
-                    .with(problem, "give the model's label columns, with their names if it has some");
+                let remedy = "give the label columns of the model, with their names if the model has names";
+                return refuse.with(problem, remedy);
             }
         };
         if columns.iter().all(Option::is_none) {
@@ -282,7 +282,7 @@ impl Schema {
             own.iter().zip(&columns).filter(|(_, at)| at.is_none()).map(|(name, _)| name.clone()).collect();
         if !missing.is_empty() {
             notes::add(format!(
-                "{}: no label column {}; its values count as unknown",
+                "{}: there is no label column {}, so its values count as unknown",
                 refuse.dataset,
                 listed(&missing)
             ));
@@ -347,7 +347,7 @@ fn order(
             true => (if missing.len() == 1 { "" } else { "s" }, String::new()),
             false => (
                 if missing.len() == 1 { "" } else { "s" },
-                format!("; the model does not know {}", listed(&extra)),
+                format!("; the model was not trained on {}", listed(&extra)),
             ),
         };
         let problem = format!(
@@ -359,7 +359,7 @@ fn order(
     }
     if !extra.is_empty() {
         notes::add(format!(
-            "{}: {what} columns that the model does not know are not used: {}",
+            "{}: {what} columns that the model was not trained on are not used: {}",
             refuse.dataset,
             listed(&extra)
         ));

@@ -86,7 +86,7 @@ pub(super) fn pair(
     }));
     if seeds.len() > 1 {
         let shown = seeds.len().min(MAX_SEEDS);
-        notes.push(format!("The first of {shown} seeds is in front, the others are faint."));
+        notes.push(format!("The first of {shown} seeds is in front, and the others are faint."));
     }
     let _ = writeln!(out, "<p class=\"quiet\">{}</p>", notes.join(" "));
     out

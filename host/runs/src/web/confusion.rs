@@ -23,12 +23,12 @@ const COUNTS: (f64, f64, f64) = (236.0, 6.4, 5.0);
 pub(super) fn section(found: &Quality) -> Section {
     let counts_fit = width(found) <= COUNTS.0;
     let cells = match counts_fit {
-        true => "cells are numbers of rows",
-        false if found.confusion.len() <= MAX_SHARES => "cells are shares of the true class in per cent",
-        false => "the darker a cell, the larger its share of the true class",
+        true => "a cell has a number of rows",
+        false if found.confusion.len() <= MAX_SHARES => "a cell has the share of the true class in per cent",
+        false => "a darker cell has a larger share of the true class",
     };
     let mut body = format!(
-        "<p class=\"quiet\">{} rows: a line for each true class, a column for each predicted class; {cells}</p>\n",
+        "<p class=\"quiet\">{} rows: one line per true class, one column per predicted class; {cells}</p>\n",
         escaped(&found.part)
     );
     body.push_str(&if counts_fit { counts(found) } else { picture(found) });

@@ -57,12 +57,13 @@ fn spread(summary: &Summary) -> String {
 /// Returns the section with the measured peak memory and, if there is a plan, the estimated memory
 /// by purpose.
 pub(super) fn memory(peak: u64, plan: Option<&MemoryPlan>) -> Section {
-    let mut body = format!("<p>The process held {} at its peak.</p>\n", bytes(peak));
+    let mut body = format!("<p>Peak memory of the process: {}.</p>\n", bytes(peak));
     let Some(plan) = plan else { return Section::new("Memory", body) };
     let _ = writeln!(
         body,
-        "<p class=\"quiet\">Planned before the first epoch: {} at most.</p>\n<div class=\"scroll\"><table>\n\
-         <tr><th>purpose</th><th>bytes</th><th class=\"name\">what</th></tr>",
+        "<p class=\"quiet\">Maximum planned before the first epoch: {}.</p>\n<div \
+         class=\"scroll\"><table>\n<tr><th>purpose</th><th>bytes</th><th \
+         class=\"name\">content</th></tr>",
         bytes(plan.total_bytes)
     );
     for item in &plan.items {
@@ -86,7 +87,7 @@ pub(super) fn bill(summary: &Summary) -> Option<Section> {
         ("functions", usd(cost.functions_usd)),
         ("object store", usd(cost.store_usd)),
         ("transfer", usd(cost.transfer_usd)),
-        ("together", usd(cost.usd)),
+        ("total", usd(cost.usd)),
         ("invocations", grouped(bill.invocations)),
         ("cold starts", grouped(bill.cold_starts)),
         ("GiB-seconds", format!("{:.3}", bill.gb_seconds)),

@@ -22,7 +22,7 @@ pub fn sweep(rows: &[Row], title: &str, by: Part) -> String {
         .len()
         .checked_sub(MAX_CHOICES)
         .filter(|more| *more > 0)
-        .map(|more| format!("{more} more choices: results.csv has them"))
+        .map(|more| format!("{more} more choices, which are in results.csv"))
         .into_iter()
         .collect();
     let sections = [choices(&groups, &ranking(rows, metric, by)), pictures(rows, by)];
@@ -35,7 +35,7 @@ pub fn ranking(rows: &[Row], metric: Metric, by: Part) -> String {
     match unranked(rows, by) {
         Some(reason) => format!("choices are in the order of the sweep: {reason}"),
         None => {
-            let asked = if by == Part::Test { ", as rank_by = \"test\" asks" } else { "" };
+            let asked = if by == Part::Test { ", because of rank_by = \"test\"" } else { "" };
             format!("choices are ranked by the mean {} {} of their trials{asked}", by.name(), metric.name())
         }
     }
@@ -105,7 +105,7 @@ fn pictures(rows: &[Row], by: Part) -> Section {
     }
     body.push_str("</div>\n");
     if rows.iter().any(|row| row.rung.is_some()) {
-        body.push_str("<p class=\"quiet\">Hollow trials went out before the last rung.</p>\n");
+        body.push_str("<p class=\"quiet\">Hollow circles are trials that did not reach the last rung.</p>\n");
     }
     Section::wide("Trials", body)
 }
@@ -148,7 +148,7 @@ mod tests {
             assert!(page.contains(words), "no {words} in {page}");
         }
         let page = sweep(&rows, "tries", Part::Test);
-        assert!(page.contains("ranked by the mean test accuracy of their trials, as rank_by"), "{page}");
+        assert!(page.contains("ranked by the mean test accuracy of their trials, because of rank_by"), "{page}");
     }
 
     #[test]

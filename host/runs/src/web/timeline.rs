@@ -114,7 +114,8 @@ impl Timeline {
         let x = |at: f64| LANE.0 * ((at - from) / length).clamp(0.0, 1.0);
         let mut drawn = String::new();
         for thread in rows {
-            let name = if thread == ELSEWHERE { "elsewhere".to_owned() } else { format!("thread {thread}") };
+            let name =
+                if thread == ELSEWHERE { "other processes".to_owned() } else { format!("thread {thread}") };
             let _ = writeln!(
                 drawn,
                 "<span>{name}</span><svg viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" role=\"img\" \
@@ -143,8 +144,8 @@ impl Timeline {
                 "<span class=\"curve\"><span class=\"key\" style=\"background:var(--{name})\"></span>{name}</span> "
             ));
         format!(
-            "<p class=\"quiet\">{what}; each rectangle is a step on a thread, with its name and time on it<br>{}</p>\n\
-             <div class=\"timeline\">\n{drawn}</div>\n",
+            "<p class=\"quiet\">{what}; each rectangle is a step on a thread, whose name and time \
+             appear under the pointer<br>{}</p>\n<div class=\"timeline\">\n{drawn}</div>\n",
             keys.concat()
         )
     }
@@ -162,7 +163,7 @@ impl Timeline {
         }
         let mut rows: Vec<_> = by_name.into_iter().collect();
         rows.sort_by(|(_, (_, a)), (_, (_, b))| b.total_cmp(a));
-        let mut table = Table::new(&["stage", "in", "steps", "time", "share", "time of a step"], 1);
+        let mut table = Table::new(&["stage", "phase", "steps", "time", "share", "time of a step"], 1);
         for ((category, name), (count, took)) in rows.into_iter().take(100) {
             table.row(&[
                 name.to_owned(),
@@ -173,7 +174,7 @@ impl Timeline {
                 seconds(took / count as f64),
             ]);
         }
-        format!("<p class=\"quiet\">Of all threads, the whole trace.</p>\n{}", table.html())
+        format!("<p class=\"quiet\">Times of all threads over the whole trace.</p>\n{}", table.html())
     }
 }
 

@@ -12,9 +12,12 @@ fn what_is_no_run_is_named() {
     let dir = scratch();
     let path = finished(&dir, &[1, 2]);
     let text = refused(&dir.path().join("none"));
-    assert!(text.contains("not a run folder: there is nothing") && text.contains("train --out"), "{text}");
-    assert!(refused(&path.join(CONFIG)).contains("not a run folder: a file"));
-    assert!(refused(dir.path()).contains("a folder without summary.json"));
+    assert!(
+        text.contains("not a run folder, because it does not exist") && text.contains("train --out"),
+        "{text}"
+    );
+    assert!(refused(&path.join(CONFIG)).contains("not a run folder, because it is a file"));
+    assert!(refused(dir.path()).contains("it has no summary.json"));
     for file in [CONFIG, VERSIONS, SUMMARY, MODEL] {
         let content = fs::read(path.join(file)).unwrap();
         fs::remove_file(path.join(file)).unwrap();
@@ -102,7 +105,7 @@ fn weights_of_another_run_are_refused() {
     let other = fs::read(path.join("seed-2").join(MODEL)).unwrap();
     fs::write(path.join(MODEL), other).unwrap();
     let text = refused(&path);
-    assert!(text.contains("but summary.json says") && text.contains(MODEL), "{text}");
+    assert!(text.contains("but summary.json records") && text.contains(MODEL), "{text}");
 }
 
 /// Returns a model file with this header and this number of bytes of values.
@@ -121,26 +124,26 @@ fn hostile_model_files_are_errors() {
     };
     let huge = "[18446744073709551615,18446744073709551615]";
     let cases = [
-        (vec![], "whole safetensors file"),
-        (vec![1, 0, 0], "whole safetensors file"),
-        (vec![255; 8], "18446744073709551615 bytes, above the limit of 1048576"),
-        ((1u64 << 40).to_le_bytes().to_vec(), "above the limit of 1048576"),
-        (100u64.to_le_bytes().to_vec(), "whole safetensors file"),
+        (vec![], "complete safetensors file"),
+        (vec![1, 0, 0], "complete safetensors file"),
+        (vec![255; 8], "18446744073709551615 bytes, but the maximum is 1048576"),
+        ((1u64 << 40).to_le_bytes().to_vec(), "but the maximum is 1048576"),
+        (100u64.to_le_bytes().to_vec(), "complete safetensors file"),
         (file("{", 0), "invalid JSON"),
         (file(&"[".repeat(100_000), 0), "invalid JSON"),
         (file(&format!("{{{one}}}"), 4), "`digest` in the metadata, found none"),
-        (file(&format!("{{{one}}}"), 5), "whole safetensors file"),
-        (file(&format!("{{{one}}}"), 3), "whole safetensors file"),
+        (file(&format!("{{{one}}}"), 5), "complete safetensors file"),
+        (file(&format!("{{{one}}}"), 3), "complete safetensors file"),
         (file(&format!("{{{one},{one}}}"), 4), "`digest`"),
-        (file(&format!("{{\"__metadata__\":{{\"digest\":\"00\"}},{one}}}"), 4), "its own header says 00"),
-        (file(&format!("{{\"__metadata__\":{{\"digest\":1}},{one}}}"), 4), "whole safetensors file"),
+        (file(&format!("{{\"__metadata__\":{{\"digest\":\"00\"}},{one}}}"), 4), "its own header records 00"),
+        (file(&format!("{{\"__metadata__\":{{\"digest\":1}},{one}}}"), 4), "complete safetensors file"),
         (file(&tensor("F32", huge, "[0,4]"), 4), "overflow"),
         (file(&tensor("F32", "[0]", "[0,0]"), 0), "at least one value"),
         (file(&tensor("F64", "[1]", "[0,8]"), 8), "named tensors of F32"),
-        (file(&tensor("F4", "[1]", "[0,1]"), 1), "whole safetensors file"),
+        (file(&tensor("F4", "[1]", "[0,1]"), 1), "complete safetensors file"),
         (file(&tensor("F99", "[1]", "[0,4]"), 4), "invalid JSON"),
-        (file(&tensor("F32", "[1]", "[4,0]"), 4), "whole safetensors file"),
-        (file(&tensor("F32", "[1]", "[0,18446744073709551615]"), 4), "whole safetensors file"),
+        (file(&tensor("F32", "[1]", "[4,0]"), 4), "complete safetensors file"),
+        (file(&tensor("F32", "[1]", "[0,18446744073709551615]"), 4), "complete safetensors file"),
         (file(&tensor("F32", "[-1]", "[0,4]"), 4), "invalid JSON"),
         (file(r#"{"":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#, 4), "named tensors"),
     ];
@@ -155,7 +158,7 @@ fn hostile_model_files_are_errors() {
         .collect();
     let bytes = file(&format!("{{{}}}", many.join(",")), 4 * many.len());
     let error = model::decode(&bytes, Path::new("m")).unwrap_err().to_string();
-    assert!(error.contains("4097 tensors, above the limit of 4096"), "{error}");
+    assert!(error.contains("4097 tensors, but the maximum is 4096"), "{error}");
 }
 
 #[test]
