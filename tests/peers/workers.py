@@ -130,13 +130,13 @@ def restarted(gaps):
         process = start(*line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             out, err = process.communicate(timeout=gap)
-            if "nothing to go on from" not in err:
+            if "cannot resume" not in err:
                 break
             line = words
         except subprocess.TimeoutExpired:
             process.kill(), process.communicate()
             kills += 1
-            # Before the first epoch is over there is nothing to go on from.
+            # A run without a checkpoint cannot resume.
             line = ["resume", "killed", "--json"] if [*work.glob("killed.checkpoint/*")] else words
     took = time.time() - begun
     found = summary(out, err)

@@ -77,27 +77,30 @@ impl Doubts {
                 }
                 self.excluded.push(Excluded { process, rounds: vec![round], since });
                 let wrong = format!(
-                    "the answer of {by} to {step} differs from two equal computations of this machine; it is excluded"
+                    "the result of {by} for {step} differs from two equal computations on this \
+                     machine, so {by} is excluded"
                 );
                 if self.share >= 1.0 {
-                    return Ok(Some(format!("{wrong}, and all its earlier answers were compared")));
+                    return Ok(Some(format!("{wrong}; all its earlier results were checked")));
                 }
                 if self.keep {
                     return Ok(Some(format!(
-                        "{wrong}, and the run goes on with its earlier answers (executor.keep_doubtful): the \
-                         result is unverified"
+                        "{wrong}; the run continues with its earlier results \
+                         (executor.keep_doubtful), so the result of the run is unverified"
                     )));
                 }
                 let (seed, epoch) = since;
                 Err(Error::Doubtful { text: wrong, seed, epoch })
             }
             Verdict::Host => Err(Error::Audit(format!(
-                "two computations of {step} on this machine differ: its memory or its processor is at fault, or a \
-                 kernel does not always compute the same; test the machine with `eciton doctor --audit 60`"
+                "two computations of {step} on this machine differ, so its memory or processor is \
+                 faulty, or a kernel is not deterministic; test the machine with `eciton doctor \
+                 --audit 60`"
             ))),
             Verdict::Class(found) => Err(Error::Audit(format!(
-                "answers are of the numeric class {found}, and this machine computes in {}: their bits cannot be \
-                 compared; set run.numeric_class to a class that both have",
+                "the results have the numeric class {found}, but this machine computes in {}, so \
+                 they cannot be compared bit for bit; set run.numeric_class to a class that both \
+                 support",
                 eciton_tensor::numeric_class()
             ))),
         }
@@ -124,7 +127,8 @@ impl Doubts {
         self.returns += 1;
         match self.returns > MOST_RETURNS {
             true => Err(Error::Audit(format!(
-                "{MOST_RETURNS} processes gave wrong answers: the kernels may not always compute the same"
+                "more than {MOST_RETURNS} processes computed wrong results, so a kernel may not be \
+                 deterministic"
             ))),
             false => Ok(()),
         }
@@ -185,7 +189,7 @@ mod tests {
         assert!(doubts.report(Some(&Audited::default())).unwrap().unverified);
         config.executor.audit = 1.0;
         let mut doubts = Doubts::new(&config);
-        assert!(doubts.found(step, &wrong(0)).unwrap().unwrap().contains("were compared"));
+        assert!(doubts.found(step, &wrong(0)).unwrap().unwrap().contains("were checked"));
         assert!(!doubts.report(Some(&Audited::default())).unwrap().unverified);
         // A wrong result of the host makes every comparison unreliable.
         assert!(matches!(doubts.found(step, &Verdict::Host), Err(Error::Audit(_))));

@@ -21,7 +21,11 @@ pub enum Error {
     #[error(transparent)]
     Rows(#[from] eciton_types::Error),
     /// `data.source` is neither a data set nor an existing path.
-    #[error("there is no data set or path `{name}`{}; built in: {known}; `eciton data fetch --list` has more", nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
+    #[error(
+        "there is no data set or path `{name}`{}; built-in data sets: {known}; `eciton data fetch \
+         --list` lists more",
+        nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default()
+    )]
     UnknownData {
         /// Name as the user gave it.
         name: String,
@@ -32,8 +36,9 @@ pub enum Error {
     },
     /// The data of a run are no longer at the path that the run recorded.
     #[error(
-        "the run {} recorded `{source_name}` as its data, and there is nothing now; where they lie elsewhere, name them \
-         behind the run: `eciton predict RUN DATA`, `eciton eval RUN DATA`",
+        "the run {} recorded `{source_name}` as the path of its data, but nothing exists there \
+         now; if the data was moved, give its path after the run folder: `eciton predict RUN DATA` \
+         or `eciton eval RUN DATA`",
         run.display()
     )]
     DataMoved {
@@ -44,12 +49,14 @@ pub enum Error {
     },
     /// The data set of the run was in memory, so it cannot be read again.
     #[error(
-        "the run's data set was in memory, and is not here now; name the data, or give its path or the graph"
+        "the run was trained on a data set in memory, which is no longer available; give the name \
+         or path of the data set, or in Python the graph"
     )]
     WasInMemory,
     /// The data set has no labels, which are needed to evaluate a model.
     #[error(
-        "{dataset} has no labels that the model knows, so it cannot be evaluated on it; give labels, or use `eciton predict`"
+        "{dataset} has no labels that the model knows, so the model cannot be evaluated on it; add \
+         labels to the data, or use `eciton predict`, which needs none"
     )]
     Unlabelled {
         /// Name of the data set that the run uses.
@@ -67,8 +74,9 @@ pub enum Error {
     },
     /// An edge has a negative weight, for which the symmetric normalisation is undefined.
     #[error(
-        "the edge from {origin} to {target} weighs {weight}, and a {layer} layer divides by roots of sums of \
-         weights: take weights of 0 and more, another column, or layers of kind sage or gin"
+        "the edge from {origin} to {target} has the weight {weight}, but a {layer} layer divides \
+         by square roots of sums of weights; use weights of at least 0, another column \
+         (model.edge_weights), or layers of the kind sage or gin"
     )]
     NegativeWeight {
         /// Kind of the layer that normalises.
@@ -82,9 +90,10 @@ pub enum Error {
     },
     /// `batch.micro` is larger than the number of atoms (smallest units of a cut) in a batch.
     #[error(
-        "`batch.micro` is {parts}, and an update of {rows} rows has at most {most}: say --micro {possible}, or more rows an \
-         update with --batch (8 for each part, 512 parts at most)",
-        possible = if *most == 1 { "1".to_owned() } else { format!("1 to {most}") }
+        "`batch.micro` is {parts}, but an update of {rows} rows has at most {most} micro-batches; \
+         set --micro to {possible}, or increase --batch, the rows of an update (a micro-batch \
+         needs 8 rows, and the maximum is 512 micro-batches)",
+        possible = if *most == 1 { "1".to_owned() } else { format!("a number from 1 to {most}") }
     )]
     Parts {
         /// Requested number of micro-batches.
@@ -95,7 +104,10 @@ pub enum Error {
         rows: u32,
     },
     /// The published data set is not in the user's cache, so it must be fetched first.
-    #[error("`{name}` is not in {folder}; `eciton data fetch {name}` brings it", folder = folder.display())]
+    #[error(
+        "`{name}` is not in {folder}; download it with `eciton data fetch {name}`",
+        folder = folder.display()
+    )]
     NotFetched {
         /// Name of the data set.
         name: &'static str,
@@ -146,7 +158,10 @@ pub enum Error {
     #[error(transparent)]
     RunFolder(#[from] eciton_runs::run_folder::Error),
     /// The configuration names a kernel that does not exist.
-    #[error("there is no kernel `{name}`; built in: {known}. `[kernels] {name} = \"path.wasm\"` adds one")]
+    #[error(
+        "there is no kernel `{name}`; built-in kernels: {known}; to add a kernel, set `[kernels] \
+         {name} = \"path.wasm\"`"
+    )]
     UnknownKernel {
         /// Name as the user gave it.
         name: String,
@@ -155,7 +170,9 @@ pub enum Error {
     },
     /// The configuration replaces a kernel that the model does not use.
     #[error(
-        "this model has no kernel `{name}`, which `[kernels] {name} = \"{path}\"` (or --kernel) replaces; it has: {used}. Leave it out, or choose a model that has one"
+        "`[kernels] {name} = \"{path}\"` (or --kernel) replaces the kernel `{name}`, but this \
+         model does not use it; the model uses: {used}; remove the setting, or choose a model with \
+         this kernel"
     )]
     UnusedKernel {
         /// Name of the kernel.
@@ -167,8 +184,9 @@ pub enum Error {
     },
     /// `executor.rows = "bits"`, but the model has no layer that reads only signs.
     #[error(
-        "executor.rows = \"bits\": layers of {model} read more of rows than signs and scales (kernels {kernels}); say \
-         f32 or bf16, or take layers of kernel `binary` (docs/explanation/binary-networks.md)"
+        "executor.rows is \"bits\", but layers of {model} read more than the signs and scales of \
+         rows (kernels: {kernels}); set it to \"f32\" or \"bf16\", or use layers with the kernel \
+         `binary` (docs/explanation/binary-networks.md)"
     )]
     NoSigns {
         /// Description of the model, such as its kind.
@@ -178,7 +196,9 @@ pub enum Error {
     },
     /// A component replaces a kernel, but one of them works on edges and the other on vertices.
     #[error(
-        "kernel `{name}` works on {}, and {path} on {}, so that it cannot take its place; make it a layer of a model file (--model): kernel = \"{path}\", on = \"{}\"",
+        "kernel `{name}` computes on {}, but {path} computes on {}, so it cannot replace the \
+         kernel; use it as a layer of a model file (--model) with kernel = \"{path}\" and on = \
+         \"{}\"",
         worked(*place), worked(*found), worked(*found)
     )]
     KernelPlace {
@@ -200,7 +220,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The event log to replay does not fit this run.
-    #[error("cannot repeat the events of {}: {reason}", path.display())]
+    #[error("cannot replay the events of {}: {reason}", path.display())]
     Replay {
         /// Path of the record.
         path: PathBuf,
@@ -225,8 +245,8 @@ pub enum Error {
     },
     /// The data set has no validation vertices, but a setting compares models by them.
     #[error(
-        "data set `{dataset}` has no validation vertices, which {key} goes by; put split.csv (id,train|val|test) \
-         beside the graph, or leave the key out"
+        "data set `{dataset}` has no validation rows, but {key} requires them; set data.split, add \
+         split.csv (id,train|val|test) to the folder of the data set, or remove the key"
     )]
     NoValidation {
         /// Name of the data set that the run uses.
@@ -236,8 +256,9 @@ pub enum Error {
     },
     /// A setting needs a metric that is undefined on this data.
     #[error(
-        "{key} goes by the {part} metric, but {metric} is undefined on the {part} part of data set `{dataset}`: {reason}; \
-         choose another metric (run.metric) or split (data.split), or leave the key out"
+        "{key} requires the {part} metric, but {metric} is undefined on the {part} part of data \
+         set `{dataset}`: {reason}; choose another metric (run.metric) or split (data.split), or \
+         remove the key"
     )]
     Undefined {
         /// Name of the data set that the run uses.
@@ -252,7 +273,7 @@ pub enum Error {
         reason: String,
     },
     /// No epoch of the run can reach the stop target `run.until`.
-    #[error("`run.until` is {until}, which nothing on data set `{dataset}` can reach: {reason}")]
+    #[error("`run.until` is {until}, but no epoch on data set `{dataset}` can reach it: {reason}")]
     Until {
         /// Stop target of the settings.
         until: eciton_recipe::Until,
@@ -262,7 +283,7 @@ pub enum Error {
         reason: String,
     },
     /// The labels do not allow the requested split.
-    #[error("data.split is {rule}, for data set `{dataset}`")]
+    #[error("cannot apply data.split = \"{rule}\" to data set `{dataset}`")]
     Split {
         /// Name of the data set that the run uses.
         dataset: String,
@@ -274,8 +295,8 @@ pub enum Error {
     },
     /// No links are held out for validation, but a setting compares models by them.
     #[error(
-        "none of the links of data set `{dataset}` are held out for validation, which {key} goes by; give \
-         links.validation a larger share, or leave the key out"
+        "none of the links of data set `{dataset}` are held out for validation, but {key} requires \
+         them; set links.validation to a larger share, or remove the key"
     )]
     NoValidationLinks {
         /// Name of the data set that the run uses.
@@ -285,7 +306,9 @@ pub enum Error {
     },
     /// The run does not fit in memory.
     #[error(
-        "the run needs {needed} bytes of memory and {available} are to be had; the most of it is {largest}. What helps: {remedy}; or allow more with run.memory_bytes. `eciton plan` has it by purpose"
+        "the run needs {needed} bytes of memory, but only {available} bytes are available; the \
+         largest item is {largest}; {remedy}, or allow more memory with run.memory_bytes; `eciton \
+         plan` lists the memory by purpose"
     )]
     Memory {
         /// Estimated peak memory of the run, in bytes.
@@ -299,7 +322,8 @@ pub enum Error {
     },
     /// The data set has no labels to train on.
     #[error(
-        "data set `{dataset}` has no labels; put labels.csv (id,class) or labels.npy beside the graph, or predict its links: data.task = \"link-prediction\""
+        "data set `{dataset}` has no labels; add labels.csv (id,class) or labels.npy to its \
+         folder, or set data.task = \"link-prediction\" to predict its links"
     )]
     NoLabels {
         /// Name of the data set that the run uses.
@@ -315,7 +339,7 @@ pub enum Error {
         graphs: Option<u32>,
     },
     /// The sampler cannot make batches for this data or model.
-    #[error("there are no batches of {found} with batch.sampler = \"{sampler}\": {remedy}")]
+    #[error("batch.sampler = \"{sampler}\" does not support {found}; {remedy}")]
     Batch {
         /// Name of the sampler.
         sampler: &'static str,
@@ -326,7 +350,8 @@ pub enum Error {
     },
     /// The run would have more than 2^32 - 1 rounds (optimizer steps).
     #[error(
-        "{epochs} epochs of {rounds} rounds are more than 2^32 - 1 rounds: take fewer epochs, or larger batches"
+        "{epochs} epochs of {rounds} updates exceed the maximum of 2^32 - 1 updates; use fewer \
+         epochs, or larger batches"
     )]
     Rounds {
         /// Requested number of epochs.
@@ -336,8 +361,9 @@ pub enum Error {
     },
     /// The data set has no training vertices.
     #[error(
-        "data set `{dataset}` has no training vertices: its split names none, or no vertex has a label; correct \
-         these (labels.csv and split.csv beside a graph file, the labels and masks of an archive)"
+        "data set `{dataset}` has no training rows, because its split has none or because no row \
+         has a label; correct labels.csv and split.csv next to the graph file, or the labels and \
+         masks of the archive"
     )]
     NoTraining {
         /// Name of the data set that the run uses.
@@ -355,7 +381,8 @@ pub enum Error {
     },
     /// The weights in the model file of `run.init` do not fit the model.
     #[error(
-        "{}: its weights do not fit {model}: {found}; layers that are to stay fresh are named by run.init_fresh",
+        "{}: the weights do not fit {model}: {found}; list layers that keep their random weights \
+         in run.init_fresh (--init-fresh)",
         path.display()
     )]
     Init {
@@ -367,7 +394,10 @@ pub enum Error {
         found: String,
     },
     /// A setting names a layer that the model does not have.
-    #[error("`{key}` names layer {layer}, and {model} has {layers}, counted from 0")]
+    #[error(
+        "`{key}` names layer {layer}, but {model} has only layers 0 to {last}",
+        last = layers.saturating_sub(1)
+    )]
     NoLayer {
         /// Setting that names the layer.
         key: &'static str,
@@ -380,7 +410,8 @@ pub enum Error {
     },
     /// The settings freeze all layers of the model, so that none is trained.
     #[error(
-        "`optimiser.freeze` names every layer of {model} that has parameters: leave one out, to be trained"
+        "`optimiser.freeze` names every layer of {model} that has parameters, so none would be \
+         trained; remove at least one layer from the list"
     )]
     AllFrozen {
         /// Description of the model, such as its kind.
@@ -388,8 +419,9 @@ pub enum Error {
     },
     /// The model gathers from neighbours, but the data set has no graph.
     #[error(
-        "data set `{dataset}` has no graph, and {model} gathers from neighbours: take `--model mlp` (model.kind = \"mlp\"), or \
-         give the data edges; data.without_edges = true gathers over empty lists all the same"
+        "data set `{dataset}` has no graph, but {model} gathers rows of neighbours; use `--model \
+         mlp` (model.kind = \"mlp\"), add edges to the data, or set data.without_edges = true to \
+         train without neighbours"
     )]
     NoGraph {
         /// Name of the data set that the run uses.
@@ -408,7 +440,11 @@ pub enum Error {
         remedy: &'static str,
     },
     /// The requested number of epochs cannot be trained.
-    #[error("{asked} epochs after {done} cannot be trained; take 1 or more, and at most {} in all", u32::MAX)]
+    #[error(
+        "cannot train {asked} epochs after {done}; the number must be at least 1, and the total at \
+         most {}",
+        u32::MAX
+    )]
     Epochs {
         /// Requested number of epochs.
         asked: u32,
@@ -416,7 +452,7 @@ pub enum Error {
         done: u32,
     },
     /// An option that needs a run folder was given to a trainer in memory.
-    #[error("a trainer in memory takes no {option}: {instead}")]
+    #[error("a trainer in memory does not support {option}; {instead}")]
     NotInMemory {
         /// Name of the option.
         option: &'static str,
@@ -425,7 +461,8 @@ pub enum Error {
     },
     /// The labels are for another task than `data.task`.
     #[error(
-        "data.task is {wanted}, but the labels of `{dataset}` are for {found}; give labels of that kind, or leave data.task out"
+        "data.task is {wanted}, but the labels of `{dataset}` are for {found}; give labels for \
+         {wanted}, or remove data.task"
     )]
     Task {
         /// Name of the data set that the run uses.
@@ -439,15 +476,19 @@ pub enum Error {
     #[error(transparent)]
     Functions(Box<eciton_exec::functions::Error>),
     /// Another process works on this run, and holds its lock.
-    #[error("{}: another process is working on this run; wait for it, or choose another folder", run.display())]
+    #[error(
+        "{}: another process is working on this run; wait until it ends, or choose another folder",
+        run.display()
+    )]
     Busy {
         /// Path of the run folder, as the user gave it.
         run: PathBuf,
     },
     /// A new run was requested at the path of an unfinished run, which can be resumed.
     #[error(
-        "{run}: a run that has not finished has checkpoints in {place} (the newest of epoch {epoch}); go on with \
-         `eciton resume {run}`, or throw it away: rm -r {place}", run = run.display(), place = place.display()
+        "{run}: an unfinished run has checkpoints in {place} (the newest is of epoch {epoch}); \
+         continue it with `eciton resume {run}`, or delete it with `rm -r {place}`",
+        run = run.display(), place = place.display()
     )]
     Unfinished {
         /// Path of the run folder, as the user gave it.
@@ -459,8 +500,9 @@ pub enum Error {
     },
     /// The run has finished, and the checkpoints next to it belong to another run.
     #[error(
-        "{}: this run has finished, and the checkpoints in {place} are another one's; move this run away, or throw them \
-         away: rm -r {place}", run.display(), place = place.display()
+        "{}: this run has finished, but the checkpoints in {place} belong to another run; move \
+         this run to another folder, or delete the checkpoints with `rm -r {place}`",
+        run.display(), place = place.display()
     )]
     Foreign {
         /// Path of the run folder, as the user gave it.
@@ -469,7 +511,7 @@ pub enum Error {
         place: PathBuf,
     },
     /// There is no checkpoint from which the run could resume.
-    #[error("{}: there is nothing to go on from: {found}; train again with `eciton train --out`", run.display())]
+    #[error("cannot resume {}: {found}; train again with `eciton train --out`", run.display())]
     NoCheckpoint {
         /// Path of the run folder, as the user gave it.
         run: PathBuf,
@@ -478,8 +520,9 @@ pub enum Error {
     },
     /// Settings, data or code differ from those with which the run began.
     #[error(
-        "{}: the run would not be the same: {}; undo that, {}", run.display(), differences.join("; "),
-        if *forceable { "or go on all the same with --force" } else { "or train again" }
+        "cannot resume {}, because its results would differ: {}; undo this change, {}",
+        run.display(), differences.join("; "),
+        if *forceable { "or resume despite it with --force" } else { "or train again" }
     )]
     Changed {
         /// Path of the run folder, as the user gave it.
@@ -491,8 +534,9 @@ pub enum Error {
     },
     /// The run folder or the checkpoints at the path of a trial belong to another run.
     #[error(
-        "{}: this is not the run of the trial: {}; put the trial's own folder there, or move this one away, \
-         and the trial is trained again", folder.display(), differences.join("; ")
+        "{}: this run does not belong to the trial: {}; restore the folder of the trial, or move \
+         this folder away so that the trial is trained again",
+        folder.display(), differences.join("; ")
     )]
     OtherTrial {
         /// Folder of the trial.
@@ -502,7 +546,7 @@ pub enum Error {
     },
     /// The run stopped as requested, without results. It can resume from its newest checkpoint.
     #[error(
-        "stopped after epoch {epoch} of seed {seed}, as asked; `eciton resume {run}` goes on from there",
+        "stopped on request after epoch {epoch} of seed {seed}; continue with `eciton resume {run}`",
         run = run.display()
     )]
     Left {
@@ -515,8 +559,9 @@ pub enum Error {
     },
     /// Some files of a run could not be written, but its model was.
     #[error(
-        "{source}; what was written is in {}: {}{}", run.display(), files.join(", "),
-        if *finished { "; with room on the disk `eciton predict` makes predictions from it" } else { "" }
+        "{source}; {} has the files that were written: {}{}",
+        run.display(), files.join(", "),
+        if *finished { "; free disk space, then write predictions with `eciton predict`" } else { "" }
     )]
     Kept {
         /// Error of the file that could not be written.
@@ -533,13 +578,17 @@ pub enum Error {
     Connection(#[from] eciton_workers::ConnectError),
     /// A worker that owns gradient sums or weights has failed, so the run must roll back to its
     /// snapshot.
-    #[error("{at} is gone, with what it owned")]
+    #[error("{at} failed, and with it the weights or gradient sums that it owned")]
     Gone {
         /// Location of the failed worker.
         at: eciton_types::Location,
     },
     /// The snapshot of the weights that workers own cannot be written or read.
-    #[error("the log of the workers' weights, in {folder}: {source}; have room there", folder = folder.display())]
+    #[error(
+        "cannot write or read the snapshot of the workers' weights in {folder}: {source}; check \
+         the permissions and the free space of this folder",
+        folder = folder.display()
+    )]
     Log {
         /// Folder of the snapshot.
         folder: PathBuf,
@@ -551,7 +600,7 @@ pub enum Error {
     Workers(String),
     /// A process gave a wrong answer, so its earlier answers are in doubt. The run must roll back
     /// to before its first answer.
-    #[error("{text}; the answers from epoch {epoch} of seed {seed} on are in doubt: start the run again")]
+    #[error("{text}; results from epoch {epoch} of seed {seed} on may be wrong; start the run again")]
     Doubtful {
         /// Description of the wrong answer.
         text: String,
@@ -574,19 +623,20 @@ pub enum Error {
     },
     /// The time of a function's invocation is over, and there is no checkpoint of the last epoch.
     #[error(
-        "the training needs longer than the {seconds:.1} s that the function's time limit leaves it, and no \
-         checkpoint of its last epoch could be written; set checkpoint.seconds or checkpoint.every above 0, so \
-         that another call continues it, or set executor.timeout_s higher"
+        "the training takes longer than the {seconds:.1} s that the function's time limit allows, \
+         and no checkpoint of its last epoch was written; set checkpoint.seconds or \
+         checkpoint.every above 0, so that another invocation continues the training, or raise \
+         executor.timeout_s"
     )]
     NoPause {
         /// Time limit of the invocation, in seconds.
         seconds: f64,
     },
     /// The run was stopped before it had any result.
-    #[error("stopped before the first epoch was over; nothing was written")]
+    #[error("stopped before the end of the first epoch; nothing was written")]
     Stopped,
     /// The operating system could not start threads.
-    #[error("compute threads: {0}")]
+    #[error("cannot start the compute threads: {0}")]
     Threads(std::io::Error),
     /// This process cannot compute in the requested numeric class (a class of machines with equal
     /// bits).
@@ -673,12 +723,13 @@ pub(crate) fn at(place: &'static str) -> impl Fn(eciton_tensor::Error) -> Error 
 fn readout(dataset: &str, graphs: Option<u32>) -> String {
     match graphs {
         Some(graphs) => format!(
-            "`{dataset}` has {graphs} graphs, each with what is known of it, but the model has no row for a graph; \
-             set model.readout = \"mean\", or list a layer with kernel = \"readout\" before its last"
+            "`{dataset}` has {graphs} graphs, each with its own label, but the model computes no \
+             row for a graph; set model.readout = \"mean\", or add a layer with kernel = \
+             \"readout\" before the last layer"
         ),
         None => format!(
-            "the model has a readout, but `{dataset}` is one graph, of whose vertices something is known; leave \
-             model.readout out"
+            "the model has a readout, which predicts whole graphs, but `{dataset}` is one graph \
+             with labels of its vertices; remove model.readout"
         ),
     }
 }

@@ -96,20 +96,21 @@ impl Writer {
         let (Some(length), Some(vocabulary)) = (opened.config.data.sequence, opened.vocabulary()?) else {
             return refuse(
                 "the run folder records no tokens".to_owned(),
-                "name a run of `eciton train FILE --sequence T`, where FILE is a text, or a .npy file of token ids \
-                 (a run of an earlier version on a .npy file must be trained again)",
+                "give a run of `eciton train FILE --sequence T`, where FILE is a text or a .npy \
+                 file of token ids (a run of an earlier version on a .npy file must be trained \
+                 again)",
             );
         };
         let tokens = match vocabulary.encode(prompt) {
             Ok(tokens) if tokens.is_empty() => {
-                return refuse("the prompt is empty".to_owned(), "say at least one token");
+                return refuse("the prompt is empty".to_owned(), "give at least one token");
             }
             Ok(tokens) => tokens,
             Err(token) => {
-                let reason = format!("{token} of the prompt is not in the data that the run was trained on");
+                let reason = format!("the prompt contains {token}, which is not in the training data");
                 let remedy = match vocabulary.unit {
-                    Unit::Numbers => "use token ids of that data, separated by spaces or commas",
-                    Unit::Characters | Unit::Bytes => "use tokens of that text",
+                    Unit::Numbers => "use token ids of the training data, separated by spaces or commas",
+                    Unit::Characters | Unit::Bytes => "use only tokens of the training text",
                 };
                 return refuse(reason, remedy);
             }

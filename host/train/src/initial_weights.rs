@@ -61,8 +61,9 @@ impl Initial {
             false => model.digest().to_owned(),
             true => {
                 eciton_input::notes::add(format!(
-                    "{}: another program wrote these weights, and no digest protects them; they are taken as they are. \
-                     A weight multiplies rows from the right: that of PyTorch's Linear is its transpose",
+                    "{}: the weights were written by another program and have no digest, so damage \
+                     is not detected; Eciton multiplies rows by a weight from the right, so \
+                     weights of PyTorch's Linear must be transposed",
                     path.display()
                 ));
                 run_folder::model_digest(&model.tensors)
@@ -70,7 +71,7 @@ impl Initial {
         };
         let tensors = model.tensors;
         if let Some(wanted) = config.run.init_digest.as_ref().filter(|wanted| **wanted != digest) {
-            let found = format!("its weights have digest {digest}, and run.init_digest is {wanted}");
+            let found = format!("the digest of the weights is {digest}, but run.init_digest is {wanted}");
             return Err(Error::Init { path, model: program.model.name(), found });
         }
         let mut found = misfits(program, &tensors, &config.run.init_fresh);
@@ -122,12 +123,12 @@ fn misfits(program: &Program, tensors: &[NamedTensor], fresh: &[u32]) -> Vec<Str
         match tensors.iter().find(|tensor| tensor.name == *name) {
             Some(tensor) if tensor.shape == *shape => {}
             Some(tensor) => found.push(format!("{name}: expected {shape:?}, found {:?}", tensor.shape)),
-            None => found.push(format!("{name}: expected {shape:?}, found nothing")),
+            None => found.push(format!("{name}: expected {shape:?}, found no such parameter")),
         }
     }
     for NamedTensor { name, shape, .. } in tensors {
         if !stays(layer_of(name)) && !expected.iter().any(|(known, _)| known == name) {
-            found.push(format!("{name}: expected nothing, found {shape:?}"));
+            found.push(format!("{name}: expected no such parameter, found {shape:?}"));
         }
     }
     found
@@ -141,8 +142,8 @@ fn other_classes(known: &Schema, data: &Schema, program: &Program, fresh: &[u32]
     let differ = !then.is_empty() && !now.is_empty() && then != now && !fresh.contains(&last);
     differ.then(|| {
         format!(
-            "its last layer predicts {}, and the data has {}; add layer {last} to run.init_fresh (--init-fresh) to \
-             train it anew",
+            "the last layer predicts {}, but the data has {}; add layer {last} to run.init_fresh \
+             (--init-fresh) to start it from random weights",
             eciton_input::text::listed(then),
             eciton_input::text::listed(now)
         )

@@ -361,7 +361,7 @@ impl Job {
                 budget.map(Some).ok_or_else(unknown)
             }
             BudgetClock::Processor { share } => Err(Error::Job(format!(
-                "budget_clock: the share of a processor is {share}; a number above 0 is expected"
+                "budget_clock: the share of a processor is {share}, but must be a number above 0"
             ))),
         }
     }
@@ -554,14 +554,15 @@ impl Carried {
     /// unless this folder exists.
     fn here(&self, kept: &Path, memory: u64, took: &mut Took, fetch: &mut Fetch<'_>) -> Result<PathBuf> {
         let refused = |reason: &str| Error::Job(format!("object `{}`: {reason}", self.key));
-        let digest = bundle::name(&self.key).ok_or_else(|| refused("no name of a job's files"))?;
+        let digest =
+            bundle::name(&self.key).ok_or_else(|| refused("this is not the name of the files of a job"))?;
         let folder = kept.join(digest);
         if folder.is_dir() {
             return Ok(folder);
         }
         let bytes = fetch(&self.key).map_err(|reason| refused(&reason))?;
         if hex(&Sha256::digest(&bytes)) != digest {
-            return Err(refused("its bytes are not those that its name says"));
+            return Err(refused("the SHA-256 of its content differs from the one in its name"));
         }
         took.files_bytes += bytes.len() as u64;
         unpack(&bytes, &folder, memory)?;

@@ -51,7 +51,7 @@ pub enum Written {
 impl fmt::Display for NanTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { layer, kernel, own, function, written, value, largest } = self;
-        write!(f, "; the first such value is {value} in layer {layer} (from 0), kernel `")?;
+        write!(f, "; the first such value is {value} in layer {layer} (counted from 0), kernel `")?;
         match own {
             Some(path) if path != kernel => write!(f, "{kernel}` ({path})")?,
             _ => write!(f, "{kernel}`")?,
@@ -75,10 +75,11 @@ pub(crate) fn remedy(first: Option<&NanTrace>) -> String {
     match first {
         Some(NanTrace { own: Some(path), largest, .. }) if largest.is_none_or(|size| size < LARGE) => {
             format!(
-                "look at the kernel: `eciton kernel check {path} --inputs ...` tries rows of zeros and large values"
+                "test the kernel with `eciton kernel check {path} --inputs ...`, which runs it on \
+                 rows of zeros and large values"
             )
         }
-        _ => "lower the learning rate (optimiser.lr), or look at the features with `eciton data stat`"
+        _ => "reduce the learning rate (optimiser.lr), or check the features with `eciton data stat`"
             .to_owned(),
     }
 }
@@ -105,7 +106,7 @@ mod tests {
         };
         let text = found.to_string();
         assert!(
-            text.contains("NaN in layer 1 (from 0), kernel `agnn.wasm`, forward, row 17, column 3"),
+            text.contains("NaN in layer 1 (counted from 0), kernel `agnn.wasm`, forward, row 17, column 3"),
             "{text}"
         );
         assert!(text.ends_with("the row that was read is all zeros"), "{text}");

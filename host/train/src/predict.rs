@@ -175,7 +175,7 @@ pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Res
         let (inputs, model) = (&session.inputs, session.program.model.name());
         let (shape, columns) = (inputs.shape, inputs.task.columns());
         let found =
-            format!("{} features and {} {columns}, and {model} {needs}", shape.features, shape.classes);
+            format!("{} features and {} {columns}, for which {model} {needs}", shape.features, shape.classes);
         Err(Error::Fit { dataset: inputs.dataset.name.clone(), wanted, found })
     };
     let parameters = parameter_shapes(&session.program);
@@ -184,11 +184,11 @@ pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Res
         return refused(session, tensor.name.clone(), "has no such parameter");
     }
     for (at, (name, shape)) in parameters.iter().enumerate() {
-        let needs = || format!("needs {name} of extents {shape:?}");
+        let needs = || format!("needs {name} of shape {shape:?}");
         let mut named = weights.iter().filter(|tensor| tensor.name == *name);
         let (tensor, wanted) = match (named.next(), named.next()) {
-            (Some(tensor), None) => (tensor, format!("{name} of extents {:?}", tensor.shape)),
-            (Some(_), Some(_)) => return refused(session, format!("{name} twice"), &needs()),
+            (Some(tensor), None) => (tensor, format!("{name} of shape {:?}", tensor.shape)),
+            (Some(_), Some(_)) => return refused(session, format!("two parameters {name}"), &needs()),
             (None, _) => return refused(session, format!("no parameter {name}"), &needs()),
         };
         let (values, len) = (tensor.values.len(), shape.iter().product::<usize>());

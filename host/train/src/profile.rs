@@ -34,9 +34,9 @@ pub fn profile(
     sizes.sort_unstable();
     sizes.dedup();
     if sizes.len() < 2 {
-        let reason = format!("{parts:?}, where two sizes of calls are needed at least");
+        let reason = format!("found {parts:?}, expected at least two different numbers");
         return Err(Error::from(eciton_recipe::Error::Content {
-            what: "parts of a batch to profile",
+            what: "a list of numbers of micro-batches to profile",
             reason,
         }));
     }
@@ -54,7 +54,7 @@ pub fn profile(
             // If a batch cannot have this number of micro-batches, the number is skipped once two
             // measurements exist.
             Err(error @ Error::Parts { .. }) if measured.len() > 1 => {
-                eciton_input::notes::add(format!("{parts} parts are not measured: {error}"));
+                eciton_input::notes::add(format!("{parts} micro-batches were not measured: {error}"));
                 continue;
             }
             draft => draft?,
@@ -65,7 +65,9 @@ pub fn profile(
         measured.push((parts / rows.max(1.0), parts, read_profile(path)?));
     }
     sizes.truncate(measured.len());
-    let Some((.., last)) = measured.last() else { return Err(Error::Internal("no profile".to_owned())) };
+    let Some((.., last)) = measured.last() else {
+        return Err(Error::Internal("no number of micro-batches was measured".to_owned()));
+    };
     let mut fitted = last.clone();
     for (at, stage) in fitted.stages.iter_mut().enumerate() {
         let points = measured
@@ -85,7 +87,7 @@ pub fn profile(
     if let Some((value, added)) = fit(&updates) {
         (fitted.host.seconds_per_value_updated, fitted.host.seconds_per_value_added) = (value, added);
     }
-    fitted.source = format!("{}, with {sizes:?} parts of a batch", fitted.source);
+    fitted.source = format!("{}, with {sizes:?} micro-batches per batch", fitted.source);
     fitted.check()?;
     write(path, &fitted)?;
     Ok(fitted)

@@ -190,7 +190,7 @@ fn check(config: &Config, folder: &Path, (recipe, then): (&str, &Config)) -> Res
     let mut differences = provenance::other_settings(then, config)?;
     differences.truncate(MAX_DIFFERENCES);
     if differences.is_empty() {
-        differences.push("its settings are others".to_owned());
+        differences.push("its settings differ".to_owned());
     }
     Err(Error::OtherTrial { folder: folder.to_owned(), differences })
 }

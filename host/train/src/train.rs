@@ -207,12 +207,13 @@ impl Run<'_> {
         for (part, reason) in undefined::reasons(&session.inputs) {
             let metric = session.inputs.metric.name();
             observer.warning(&format!(
-                "{metric} is undefined on the {part} part: {reason}; the {part} metric stays empty"
+                "{metric} is undefined on the {part} part: {reason}; the run reports no {part} metric"
             ));
         }
         if let Some(fault) = session.kernels.cache_fault() {
-            observer
-                .warning(&format!("{fault}; kernels are compiled anew at every start until that is mended"));
+            observer.warning(&format!(
+                "{fault}; until this is corrected, kernels are compiled again at every start"
+            ));
         }
     }
 
@@ -332,15 +333,15 @@ impl Run<'_> {
         let seeds = self.seeds();
         let index = |seed: u64| seeds.iter().position(|of| *of == seed);
         let earliest = all.filter_map(|(seed, epoch)| Some((index(seed)?, epoch))).min();
-        let (n, epoch) =
-            earliest.ok_or_else(|| Error::Internal(format!("seed {seed} is none of the run's")))?;
+        let (n, epoch) = earliest.ok_or_else(|| Error::Internal(format!("the run has no seed {seed}")))?;
         let seed = seeds[n];
         let found = self.recorder.rewind(n, (seed, epoch))?;
         let epochs: usize = self.recorder.finished.iter().map(|report| report.epochs as usize).sum();
         epoch_seconds.truncate(epochs);
         let to = found.as_ref().map_or(0, |(point, _)| point.mark.epoch);
         observer.warning(&format!(
-            "{text}; answers from epoch {epoch} on are in doubt, so the run goes back to epoch {to} of seed {seed}"
+            "{text}; results from epoch {epoch} on may be wrong, so the run rolls back to epoch \
+             {to} of seed {seed}"
         ));
         let position = found.map(|(point, epochs)| {
             let trained = Trained { epochs, best: point.best(), ..Trained::default() };
@@ -440,7 +441,7 @@ impl Run<'_> {
                 let digest = metadata.get("digest").cloned().unwrap_or_default();
                 place.write_entries(&owners.entries(&named), metadata.clone(), digest)?
             }
-            (None, None) => return Err(Error::Internal("a seed without a model".to_owned())),
+            (None, None) => return Err(Error::Internal("a finished seed has no model".to_owned())),
         };
         let (ids, rows) = session.inputs.vertices.named();
         let known = known_labels(&session.inputs)?;

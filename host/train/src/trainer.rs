@@ -114,7 +114,7 @@ impl Trainer {
         dataset.validate()?;
         split::apply(&config.data, &mut dataset)?;
         if config.pipeline.auto {
-            let instead = "call `settle_pipeline`, which gives the settings to make it with";
+            let instead = "call `settle_pipeline`, which returns settings with a fixed staleness";
             return Err(Error::NotInMemory { option: "pipeline.staleness = \"auto\"", instead });
         }
         let found = eciton_runs::task_type::task(&dataset.labels);
@@ -373,11 +373,11 @@ fn check_options(options: &Options) -> Result<()> {
     let recording = &options.recording;
     let files = [&recording.events, &recording.replay, &recording.trace, &recording.profile];
     let (option, instead) = if options.out.is_some() {
-        ("out", "leave it out, or call `train`, which writes a run folder")
+        ("the option `out`", "remove it, or call `train`, which writes a run folder")
     } else if files.iter().any(|file| file.is_some()) {
-        ("recording", "leave it out, or call `train`, which writes records")
+        ("the option `recording`", "remove it, or call `train`, which writes recordings")
     } else if options.seeds != 1 {
-        ("seeds but 1", "call `restart` with each seed in turn")
+        ("a number of seeds other than 1", "call `restart` once for each seed")
     } else {
         return Ok(());
     };

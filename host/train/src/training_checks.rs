@@ -45,7 +45,7 @@ fn check_until(config: &Config, session: &Session) -> Result<()> {
         return refuse(reason);
     }
     let members = match (links, until.part) {
-        (Some(_), Part::Train) => return refuse("links that train are not measured".to_owned()),
+        (Some(_), Part::Train) => return refuse("training links are not evaluated".to_owned()),
         (Some(links), Part::Validation) => links.held_out()[0],
         (Some(links), Part::Test) => links.held_out()[1],
         (None, Part::Train) => dataset.split.train.len(),
@@ -53,7 +53,7 @@ fn check_until(config: &Config, session: &Session) -> Result<()> {
         (None, Part::Test) => dataset.split.test.len(),
     };
     match undefined::reason(&session.inputs, until.part) {
-        _ if members == 0 => refuse(format!("there is no {} part to measure", until.part.name())),
+        _ if members == 0 => refuse(format!("the {} part has no rows", until.part.name())),
         Some(reason) => refuse(format!("{} is undefined: {reason}", session.inputs.metric.name())),
         None => Ok(()),
     }

@@ -62,8 +62,10 @@ pub(crate) fn reasons(inputs: &Inputs) -> BTreeMap<String, String> {
 pub(crate) fn check_first(config: &Config, found: &Metrics, (dataset, epoch): (&str, u32)) -> Result<()> {
     for (key, part) in deciding(config) {
         if found.of(part).is_none_or(f64::is_nan) {
-            let reason =
-                format!("after epoch {epoch} its value is not a number: scores of its rows are not finite");
+            let reason = format!(
+                "after epoch {epoch} its value is not a number, because scores of its rows are \
+                     not finite"
+            );
             return Err(undefined(dataset, key, (found.metric, part), reason));
         }
     }
@@ -123,7 +125,7 @@ pub(crate) fn undefined(
 
 fn of_links(held: [usize; 2], part: Part) -> Option<String> {
     match (part, held) {
-        (Part::Train, _) => Some("links that train are not measured".to_owned()),
+        (Part::Train, _) => Some("training links are not evaluated".to_owned()),
         (Part::Validation, [0, _]) | (Part::Test, [_, 0]) => {
             Some(format!("no {} links were held out", part.name()))
         }

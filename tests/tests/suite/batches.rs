@@ -190,7 +190,7 @@ fn what_has_no_batches_is_refused_in_words() {
         Trainer::new(&config, &options(), dataset).map(|_| ()).unwrap_err().to_string()
     };
     let text = refused(&["batch.rows=10"]);
-    assert!(text.contains("gathers neighbours' rows") && text.contains("--sampler neighbours"), "{text}");
+    assert!(text.contains("gathers rows of neighbours") && text.contains("--sampler neighbours"), "{text}");
     let text = refused(&["batch.sampler=neighbours", "batch.fan_out=[3, 3, 3]"]);
     assert!(text.contains("2 consecutive gathers"), "{text}");
     let text = refused(&["batch.sampler=frontier", "batch.rows=10", "batch.frontier=20"]);

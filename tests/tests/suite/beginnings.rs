@@ -171,7 +171,7 @@ fn a_run_begins_from_a_models_weights() {
         "{text}"
     );
     let text = refused(&[&file, "model.layers=3"]);
-    assert!(text.contains("layers.2.weight: expected [16, 7], found nothing"), "{text}");
+    assert!(text.contains("layers.2.weight: expected [16, 7], found no such parameter"), "{text}");
     let fresh = with(1, &[&file[..], "model.layers=3", "run.init_fresh=1,2"]);
     let mut trainer = Trainer::new(&fresh, &options(), eciton_train::load(&fresh.data).unwrap()).unwrap();
     let begun = trainer.weights().unwrap();
@@ -213,6 +213,6 @@ fn frozen_layers_stay_as_they_are() {
             assert_eq!(parts.model_digest().unwrap(), trainer.model_digest().unwrap());
         }
     }
-    assert!(refused(&["optimiser.freeze=2"]).contains("has 2, counted from 0"));
-    assert!(refused(&["optimiser.freeze=0,1"]).contains("leave one out"));
+    assert!(refused(&["optimiser.freeze=2"]).contains("has only layers 0 to 1"));
+    assert!(refused(&["optimiser.freeze=0,1"]).contains("remove at least one layer"));
 }

@@ -156,8 +156,8 @@ fn a_matrix_that_open_keeps_is_noticed() {
 #[test]
 fn nan_ends_the_run() {
     let text = refused(config(&test_kernel("nan")));
-    let place = "the first such value is NaN in layer 0 (from 0), kernel `linear` (";
-    let rest = ["nan.wasm), forward, row 0, column 0", "eciton kernel check ", "tries rows of zeros"];
+    let place = "the first such value is NaN in layer 0 (counted from 0), kernel `linear` (";
+    let rest = ["nan.wasm), forward, row 0, column 0", "eciton kernel check ", "rows of zeros"];
     // The path is the one that was typed.
     for word in ["epoch 1", "the loss is NaN", place].iter().chain(&rest) {
         assert!(text.contains(word), "no {word:?} in: {text}");

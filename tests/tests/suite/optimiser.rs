@@ -212,6 +212,6 @@ fn what_cannot_be_judged_is_refused() {
         write("split.csv", "id,split\n0,train\n1,train\n2,test\n3,test\n");
         let source = format!("data.source={}", dir.path().display());
         let error = refused(&[setting, "run.eval_every=1", &source]);
-        assert!(error.contains(key) && error.contains("no validation vertices"), "{error}");
+        assert!(error.contains(key) && error.contains("no validation rows"), "{error}");
     }
 }

@@ -163,7 +163,7 @@ fn an_order_that_does_not_fit_is_refused_before_anything_moves() {
     assert!(!eciton_train::plan(&config, &options()).unwrap().fits);
     config.run.order = VertexOrder::Degree;
     let error = eciton_train::plan(&config, &options()).unwrap_err().to_string();
-    assert!(error.contains("200000 are to be had") && error.contains("run.order"), "{error}");
+    assert!(error.contains("only 200000 bytes are available") && error.contains("run.order"), "{error}");
     config.run.memory_bytes = None;
     assert!(eciton_train::plan(&config, &options()).unwrap().fits);
 }

@@ -207,9 +207,9 @@ fn weights_that_do_not_fit_change_nothing() {
     let faults = [
         (Vec::new(), format!("the weights have no parameter {}", good[0].name)),
         (changed(&|w| drop(w.remove(1))), format!("no parameter {name}, but `cora` has 1433 features")),
-        (changed(&|w| w.push(w[1].clone())), format!("{name} twice")),
+        (changed(&|w| w.push(w[1].clone())), format!("two parameters {name}")),
         (changed(&|w| w[1].name = "other".to_owned()), "the weights have other, but".to_owned()),
-        (wider, "extents [1434, 16], but `cora` has 1433 features and 7 classes".to_owned()),
+        (wider, "shape [1434, 16], but `cora` has 1433 features and 7 classes".to_owned()),
         (changed(&|w| w[1].values.truncate(1)), "values, but `cora` has".to_owned()),
     ];
     for (weights, words) in faults {
@@ -247,8 +247,8 @@ fn data_that_does_not_fit_is_refused_in_words() {
         (config.clone(), |d| d.features = Features::identity(9), "9 feature rows"),
         (config.clone(), |d| d.labels = Labels::classes(vec![0; 9], 2), "9 vertices, but the graph has 2708"),
         (config.clone(), |d| d.split.train.push(4000), "4000"),
-        (config.clone(), |d| d.split.train.clear(), "no training vertices"),
-        (with("run.patience=3"), |d| d.split.validation.clear(), "no validation vertices"),
+        (config.clone(), |d| d.split.train.clear(), "no training rows"),
+        (with("run.patience=3"), |d| d.split.validation.clear(), "no validation rows"),
         (with("data.task=regression"), |_| {}, "labels of `cora` are for classification"),
         (with("model.readout=mean"), |_| {}, "`cora` is one graph"),
         (with("model.edge_weights=0"), |_| {}, "edge"),
@@ -261,9 +261,9 @@ fn data_that_does_not_fit_is_refused_in_words() {
     let file = std::path::PathBuf::from("nowhere/file");
     let recording = Recording { trace: Some(file.clone()), ..Recording::default() };
     let given = [
-        (Options { out: Some(file), ..options() }, "takes no out"),
-        (Options { recording, ..options() }, "takes no recording"),
-        (Options { seeds: 3, ..options() }, "takes no seeds but 1"),
+        (Options { out: Some(file), ..options() }, "does not support the option `out`"),
+        (Options { recording, ..options() }, "does not support the option `recording`"),
+        (Options { seeds: 3, ..options() }, "does not support a number of seeds other than 1"),
     ];
     for (options, words) in given {
         let text = refused(&config, &options, &|_| {});
@@ -278,7 +278,7 @@ fn impossible_numbers_of_epochs_are_refused() {
     assert!(matches!(refused, Error::Epochs { asked: 0, done: 0 }), "{refused}");
     trainer.run(1, &mut Silent).unwrap();
     let text = trainer.run(u32::MAX, &mut Silent).unwrap_err().to_string();
-    assert!(text.contains("4294967295 epochs after 1 cannot be trained"), "{text}");
+    assert!(text.contains("cannot train 4294967295 epochs after 1"), "{text}");
     assert_eq!(trainer.epoch(), 1);
     let mut none = cora(5);
     none.run.epochs = 0;

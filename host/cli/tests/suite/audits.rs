@@ -143,7 +143,7 @@ fn a_worker_with_wrong_bits_is_found_and_the_digest_is_the_honest_one() {
     // Half of them are, and the run starts again.
     let Outcome { summary: half, err, .. } = found(&["--audit", "0.5"]);
     assert_eq!((&half["seeds"], &half["audit"]["returns"]), (&alone["seeds"], &1.into()), "{err}");
-    assert!(err.contains("the run goes back to epoch 0"), "{err}");
+    assert!(err.contains("the run rolls back to epoch 0"), "{err}");
     // It goes on with what is in doubt, and its result says so.
     let Outcome { summary: kept, err, .. } =
         found(&["--audit", "0.5", "--set", "executor.keep_doubtful=true"]);
@@ -208,7 +208,7 @@ fn a_run_goes_back_to_the_checkpoint_before_the_first_answer_of_a_wrong_worker()
     println!("in doubt since epoch {epoch} of seed {seed}: {}", found["audit"]);
     assert!(seed == 0 && epoch > 4, "{err}");
     assert_eq!(found["audit"]["excluded"][0]["rounds"][0][0], 1, "the other seed");
-    assert!(err.contains(&format!("goes back to epoch {} of seed 0", epoch - 1)), "{err}");
+    assert!(err.contains(&format!("rolls back to epoch {} of seed 0", epoch - 1)), "{err}");
     let digests = |summary: &Value| {
         let seeds = summary["seeds"].as_array().unwrap();
         seeds.iter().map(|seed| seed["model_digest"].clone()).collect::<Vec<_>>()
@@ -264,7 +264,7 @@ fn honest_workers_stay_and_an_audit_without_tasks_to_compare_is_refused() {
     }
     let recorded = ["--audit", "0.1", "--workers", "2", "--record-events", "events.jsonl"];
     let (code, _, err) = crate::common::eciton(folder, &[&DIGITS[..], &recorded].concat());
-    assert!(code == Some(1) && err.contains("cannot go back"), "{code:?} {err}");
+    assert!(code == Some(1) && err.contains("cannot roll back"), "{code:?} {err}");
 }
 
 /// A short run. The campaign: `ECITON_AUDIT_RUNS=50 ECITON_AUDIT_EPOCHS=200`, over lanes with

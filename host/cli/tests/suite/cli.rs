@@ -314,7 +314,7 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
         &["train", "--no-out", "--set", "run.memory_bytes=1000"][..],
         &["train", "--set", "run.memory_bytes=1000"],
     ] {
-        says(&fails(dir.path(), line, 1), &["needs", "memory", "to be had", "eciton plan"]);
+        says(&fails(dir.path(), line, 1), &["needs", "memory", "are available", "eciton plan"]);
     }
     says(
         &fails(dir.path(), &["train", "--set", "run.gather_features=once"], 1),

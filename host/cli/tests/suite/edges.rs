@@ -130,7 +130,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     refused(
         folder,
         &with(&["--model", "gcn", "--set", "model.edge_weights=1"]),
-        &["the edge from v4 to v0 weighs -1.5", "gcn", "sage"],
+        &["the edge from v4 to v0 has the weight -1.5", "gcn", "sage"],
     );
     refused(
         folder,

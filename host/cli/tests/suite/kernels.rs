@@ -315,7 +315,7 @@ fn a_cache_that_is_not_used_is_told_of_in_one_line() {
         assert_eq!(warned.lines().count(), 1, "{warned}");
         says(
             &warned,
-            &["warning: kernel cache ", "cache.key", words, "kernels are compiled anew at every start"],
+            &["warning: kernel cache ", "cache.key", words, "kernels are compiled again at every start"],
         );
         says(&said(&["doctor"], "cache").0, &["cache.key: NOT used (", words]);
     };
@@ -339,5 +339,5 @@ fn a_full_cache_is_told_of_in_one_line() {
         head -c 100000 /dev/zero > small/full; eciton doctor | grep 'kernel cache'";
     let Some(said) = super::stop::on_a_small_disk(folder.path(), 40, script) else { return };
     assert_eq!(said.matches("warning: kernel cache ").count(), 1, "{said}");
-    says(&said, &["No space left on device", "compiled anew", "code 0", "NOT writable"]);
+    says(&said, &["No space left on device", "compiled again", "code 0", "NOT writable"]);
 }

@@ -192,7 +192,7 @@ fn trials_that_were_exchanged_or_are_of_other_data_are_refused_with_their_settin
     let (code, out, _) = sweep(folder);
     assert_eq!(code, Some(1));
     let error = last(&out)["rows"][0]["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("model.hidden is 8 there and 4 here"), "{error}");
+    assert!(error.contains("model.hidden is 8 in the run, but 4 in the settings"), "{error}");
     exchange();
     let (code, out, err) = sweep(folder);
     assert_eq!((code, table(&out)), (Some(0), expected.clone()), "{err}");
@@ -205,7 +205,10 @@ fn trials_that_were_exchanged_or_are_of_other_data_are_refused_with_their_settin
     let (code, out, _) = sweep(folder);
     assert_eq!(code, Some(1));
     let error = last(&out)["rows"][0]["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("this is not the run of the trial") && error.contains("run.epochs"), "{error}");
+    assert!(
+        error.contains("this run does not belong to the trial") && error.contains("run.epochs"),
+        "{error}"
+    );
     fs::remove_dir_all(trial("00000.checkpoint")).unwrap();
     let (code, out, err) = sweep(folder);
     assert_eq!((code, table(&out)), (Some(0), expected), "{err}");
@@ -276,7 +279,8 @@ fn results_of_a_run_that_were_changed_are_refused_with_the_name_of_the_file() {
         fs::write(&path, bytes).unwrap();
         for line in commands {
             let (code, _, err) = eciton(folder, line);
-            let told = err.contains(name) && err.contains("has digest") && err.contains("summary.json says");
+            let told =
+                err.contains(name) && err.contains("has the digest") && err.contains("summary.json records");
             assert!(code == Some(1) && told, "{line:?}, {name}: {err}");
         }
         fs::write(&path, before).unwrap();

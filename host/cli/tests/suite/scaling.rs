@@ -156,6 +156,6 @@ fn edge_features_that_f32_rounds_are_named() {
     std::fs::write(folder.join("d/labels.csv"), "id,y\n0,0\n1,1\n2,0\n").unwrap();
     let (code, _, told) = eciton(folder, &["train", "d", "--epochs", "1", "--no-out"]);
     assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("edge feature \"time\"") && told.contains("beyond 2^24"), "{told}");
+    assert!(told.contains("edge feature \"time\"") && told.contains("above 2^24"), "{told}");
     assert!(!told.contains("edge feature \"w\""), "{told}");
 }

@@ -90,7 +90,7 @@ fn damaged_signs_are_found() {
     changed[8 + length + 100] ^= 4;
     let renamed = String::from_utf8_lossy(&whole[..8 + length]).replace("weight.scales", "weight.scalez");
     let renamed = [renamed.as_bytes(), &whole[8 + length..]].concat();
-    for (bytes, words) in [(changed, "digest"), (renamed, "behind them their scales")] {
+    for (bytes, words) in [(changed, "digest"), (renamed, "signs followed by their scales")] {
         std::fs::write(&model, bytes).unwrap();
         let (code, _, err) = eciton(folder, &["predict", "run"]);
         assert!(code == Some(1) && err.contains(words), "{code:?}: {err}");
@@ -102,7 +102,8 @@ fn rows_as_bits_are_for_layers_of_signs() {
     let dir = tempfile::tempdir().unwrap();
     let bits = ["--no-out", "--executor", "emulated", "--rows", "bits"];
     let (code, _, err) = eciton(dir.path(), &[&["train", "cora", "--epochs", "1"], &bits[..]].concat());
-    let words = ["executor.rows", "gcn 1433-16-7", "more of rows than signs", "linear", "binary"];
+    let words =
+        ["executor.rows", "gcn 1433-16-7", "more than the signs and scales of rows", "linear", "binary"];
     assert!(code == Some(1) && words.iter().all(|word| err.contains(word)), "{code:?}: {err}");
     let (code, _, err) = eciton(dir.path(), &["train", "cora", "--set", "run.row_storage=bits"]);
     assert!(code == Some(2) && err.contains("run.row_storage"), "{code:?}: {err}");

@@ -81,8 +81,7 @@ fn sigterm_leaves_a_checkpoint_and_the_run_goes_on() {
     assert_eq!(code, Some(143), "{said}");
     let (_, epoch) = newest(folder).expect("a checkpoint, though none was due");
     assert_eq!(entries(folder), ["graph", "r.checkpoint"]);
-    let told =
-        format!("stopped after epoch {epoch} of seed 0, as asked; `eciton resume r` goes on from there");
+    let told = format!("stopped on request after epoch {epoch} of seed 0; continue with `eciton resume r`");
     assert!(said.contains(&told) && !said.contains("error"), "{said}");
     // No epoch that was told of is lost.
     assert!(out.lines().last().unwrap().contains(&format!("\"epoch\":{epoch},")));
@@ -326,8 +325,8 @@ fn a_full_disk_at_the_end_costs_the_predictions_and_not_the_model() {
     let Some(said) = on_a_small_disk(folder, 480, script) else { return };
     for words in [
         "small/r/predictions.npz: cannot be written: No space left on device",
-        "what was written is in small/r: config.toml, curve.svg, metrics.jsonl, model.safetensors, schema.json, summary.json, versions.json",
-        "`eciton predict` makes predictions from it",
+        "small/r has the files that were written: config.toml, curve.svg, metrics.jsonl, model.safetensors, schema.json, summary.json, versions.json",
+        "write predictions with `eciton predict`",
         "small/r is complete; nothing to resume",
     ] {
         assert!(said.contains(words), "{words:?} is missing in:\n{said}");
@@ -344,10 +343,11 @@ fn a_full_disk_at_a_checkpoint_does_not_end_the_training() {
     // The model fits, with the room that is kept for it; a checkpoint, three times as large, does not.
     let script = "eciton train graph --epochs 30 --hidden 512 --set checkpoint.every=2 --json --out small/r; echo code $?; ls -A small";
     let Some(said) = on_a_small_disk(folder, 480, script) else { return };
-    let told = said.matches("warning: no checkpoint: ").count();
+    let told = said.matches("warning: no checkpoint was written: ").count();
     assert_eq!(told, 1, "told once, though fifteen were due:\n{said}");
     assert!(
-        said.contains("No space left on device") && said.contains("the run goes on (there is none yet)"),
+        said.contains("No space left on device")
+            && said.contains("the run continues (no earlier checkpoint exists)"),
         "{said}"
     );
     assert!(said.contains("\"event\":\"summary\"") && said.contains("code 0\nr\n"), "{said}");

@@ -293,7 +293,10 @@ fn a_replica_with_other_values_is_excluded() {
         assert!(err.contains("differ from those of") && lost(&found) >= 1, "{replicas}: {err}");
         if replicas.ends_with('2') {
             // Two of three agree.
-            assert!(err.contains("worker 0 is gone: wrong answer") && lost(&found) == 1, "{err}");
+            assert!(
+                err.contains("worker 0 is gone: the worker sent a wrong answer") && lost(&found) == 1,
+                "{err}"
+            );
         }
         ended(child.recv().unwrap());
         for child in honest {

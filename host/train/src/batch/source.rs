@@ -208,7 +208,7 @@ impl Source {
                 sampler.sample(graph, key, &targets, room)
             }
             Chooser::Parts { parts, made } => {
-                let missing = || Error::Internal(format!("no part {number}"));
+                let missing = || Error::Internal(format!("there is no micro-batch {number}"));
                 let (part, made) =
                     parts.as_slice().get(number.index()).zip(made.get(number.index())).ok_or_else(missing)?;
                 if part.masks() > 0 {
@@ -279,7 +279,9 @@ impl Source {
     /// Copies the given rows of `all` into a new matrix. The matrix reuses a buffer that an earlier
     /// micro-batch has released, if there is one.
     fn select(&self, all: &Matrix, rows: &[u32]) -> Result<Matrix> {
-        let Matrix::Dense(dense) = all else { return all.select(rows).map_err(at("features of a part")) };
+        let Matrix::Dense(dense) = all else {
+            return all.select(rows).map_err(at("features of a micro-batch"));
+        };
         let columns = all.columns();
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |buffer: &&Buffer| buffer.columns() == columns && buffer.rows() >= rows.len();
@@ -288,13 +290,13 @@ impl Source {
             Some(lease) => lease,
             None => {
                 let most = self.capacity.max(rows.len());
-                let made = Buffer::zeroed(most, columns).map_err(at("features of a part"))?;
+                let made = Buffer::zeroed(most, columns).map_err(at("features of a micro-batch"))?;
                 buffers.push(made.clone());
-                made.write(0..rows.len()).map_err(at("features of a part"))?
+                made.write(0..rows.len()).map_err(at("features of a micro-batch"))?
             }
         };
         drop(buffers);
-        dense.select_into(rows, lease).map_err(at("features of a part"))
+        dense.select_into(rows, lease).map_err(at("features of a micro-batch"))
     }
 
     /// Returns the number of training rows of the data set, from which samplers start.
@@ -346,9 +348,11 @@ impl Source {
         };
         let targets = match (self.dataset.labels.as_classes(), &self.values) {
             (Some(classes), _) => Targets::Classes(ids.iter().map(|&row| classes[row as usize]).collect()),
-            (None, Some(values)) => Targets::Values(values.select(ids).map_err(at("labels of a part"))?),
+            (None, Some(values)) => {
+                Targets::Values(values.select(ids).map_err(at("labels of a micro-batch"))?)
+            }
             (None, None) => {
-                return Err(Error::Internal("labels that are neither classes nor values".to_owned()));
+                return Err(Error::Internal("the labels are neither classes nor values".to_owned()));
             }
         };
         let whole = self.vertices.is_none() && ids.iter().zip(0..).all(|(&row, at)| row == at);
@@ -480,10 +484,7 @@ impl Chooser {
             Err(Error::Batch { sampler: settings.sampler.name(), found: found.to_owned(), remedy })
         };
         if inputs.dataset.graphs.is_some() {
-            return refuse(
-                "a data set of many graphs",
-                "leave [batch] out: graphs are trained on all at once",
-            );
+            return refuse("a data set of many graphs", "remove [batch]: each update reads all graphs");
         }
         if hops == 0 && settings.sampler.has_targets() {
             // The program has no gathers during training, so no neighbours need to be sampled.
@@ -491,8 +492,8 @@ impl Chooser {
         }
         if settings.sampler == Named::None {
             return refuse(
-                "a model that gathers neighbours' rows",
-                "say batch.sampler, for instance \"neighbours\" (--sampler neighbours)",
+                "a model that gathers rows of neighbours",
+                "set another sampler, for instance batch.sampler = \"neighbours\" (--sampler neighbours)",
             );
         }
         let roots: Arc<[u32]> = inputs.dataset.split.train[..].into();

@@ -121,7 +121,7 @@ impl Fingerprint {
         match parts {
             Some(parts) => found.extend(parts),
             None if found.is_empty() && self.sha256 != now.sha256 => {
-                found.push("the data has the same size, but other content".to_owned());
+                found.push("the data has the same size, but different content".to_owned());
             }
             None => {}
         }

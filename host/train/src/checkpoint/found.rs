@@ -71,12 +71,15 @@ impl Found {
     /// of another format.
     pub(crate) fn open(run: &Path, shown: &Path) -> Result<Self> {
         let nothing = |found: String| Error::NoCheckpoint { run: shown.to_owned(), found };
-        let absent = || nothing(format!("there is no {}", folder(shown).display()));
+        let absent =
+            || nothing(format!("no checkpoint found (expected the folder {})", folder(shown).display()));
         let place = Place::open(run, shown)?.ok_or_else(absent)?;
         let mut points: Vec<Named> = place.points()?.into_iter().filter(|n| n.epoch.is_some()).collect();
         if points.is_empty() {
-            let found =
-                format!("{} has no checkpoint, none was due before the run ended", folder(shown).display());
+            let found = format!(
+                "the folder {} has no checkpoint, because none was due before the run ended",
+                folder(shown).display()
+            );
             return Err(nothing(found));
         }
         let bytes = |name: &str| read(&place.path().join(name), MAX_RECORD_BYTES);
@@ -122,7 +125,7 @@ impl Found {
         }
         let Some(Whole { point, metrics, epochs, seeds, finished }) = newest else {
             let found =
-                format!("no checkpoint in {} is whole: {}", folder(shown).display(), damaged.join("; "));
+                format!("all checkpoints in {} are damaged: {}", folder(shown).display(), damaged.join("; "));
             return Err(nothing(found));
         };
         let names = [CONFIG, VERSIONS, RUN].into_iter();
@@ -185,7 +188,7 @@ impl Found {
             };
             let mut differences = of_data;
             differences.push(format!(
-                "the checkpoint's parameters are {}, those of the model on the data are {}",
+                "the checkpoint has the parameters {}, but the model on this data has the parameters {}",
                 shape(&self.point.parameters),
                 shape(parameters)
             ));
@@ -194,14 +197,15 @@ impl Found {
         let (config, mark) = (&self.config, &self.point.mark);
         let (last, epoch) = (config.run.epochs, mark.epoch);
         if last < epoch {
-            return impossible(vec![format!("run.epochs is {last}, and the checkpoint is of epoch {epoch}")]);
+            return impossible(vec![format!("run.epochs is {last}, but the checkpoint is of epoch {epoch}")]);
         }
         let seeds = u64::from(self.seeds());
         let nth = mark.seed.wrapping_sub(config.run.seed);
         if nth != u64::from(mark.finished) || nth >= seeds {
             let (first, seed) = (config.run.seed, mark.seed);
             return impossible(vec![format!(
-                "the run has {seeds} seeds from {first} on, and the checkpoint is of seed {seed} after {} others",
+                "the run has {seeds} seeds from {first} on, but the checkpoint is of seed {seed} \
+                 after {} finished seeds",
                 mark.finished
             )]);
         }
@@ -221,7 +225,7 @@ impl Found {
             let now = versions.kernels.get(name);
             if !same_results(name, then, now) {
                 let short = |digest: &str| digest.chars().take(12).collect::<String>();
-                let now = now.map_or("gone".to_owned(), |now| short(now));
+                let now = now.map_or("missing".to_owned(), |now| short(now));
                 differences.push(format!("kernel {name} was {} and is now {now}", short(then)));
             }
         }
@@ -262,13 +266,15 @@ impl Whole {
         let mark = &point.mark;
         let belongs = (mark.seed, Some(mark.epoch)) == (named.seed.unwrap_or(first_seed), named.epoch);
         if !belongs {
-            let found = format!("one of seed {}, epoch {}", mark.seed, mark.epoch);
-            return Err(malformed(&path, "a checkpoint of what its name says", &found).into());
+            let found = format!("a checkpoint of seed {}, epoch {}", mark.seed, mark.epoch);
+            return Err(
+                malformed(&path, "a checkpoint of the seed and epoch in its file name", &found).into()
+            );
         }
         let journal = |name: &str, extent| -> Result<Vec<u8>> {
             let path = place.path().join(name);
-            let wanted = "the lines that the checkpoint was written with";
-            Ok(read_extent(&path, extent)?.ok_or_else(|| malformed(&path, wanted, "others"))?)
+            let wanted = "the lines that were written with the checkpoint";
+            Ok(read_extent(&path, extent)?.ok_or_else(|| malformed(&path, wanted, "other lines"))?)
         };
         let metrics = journal(METRICS, &mark.metrics)?;
         let epochs: Vec<EpochReport> = lines(&metrics, &place.path().join(METRICS))?;
@@ -279,8 +285,8 @@ impl Whole {
         let whole = last == Some((mark.seed, mark.epoch)) && count as u64 == u64::from(mark.epoch);
         if !whole || reports.len() as u64 != u64::from(mark.finished) {
             let found =
-                format!("{count} of {} epochs, {} of {} seeds", mark.epoch, reports.len(), mark.finished);
-            return Err(malformed(&path, "a checkpoint that fits its journals", &found).into());
+                format!("{count} of {} epochs and {} of {} seeds", mark.epoch, reports.len(), mark.finished);
+            return Err(malformed(&path, "records of all epochs and seeds of the checkpoint", &found).into());
         }
         let final_model = |report: SeedReport| -> Result<(SeedReport, Model)> {
             let seed = (report.seed != first_seed).then_some(report.seed);

@@ -170,14 +170,17 @@ impl Point {
         let of = |key: &str| metadata.get(key).map_or("", String::as_str);
         let found = sha256(format!("{}\n{}", of("digest"), of("mark")).as_bytes());
         if found != of("sum") {
-            return Err(wrong("a checkpoint with the SHA-256 of its mark", of("sum")));
+            return Err(wrong(
+                "a checkpoint whose metadata `sum` is the SHA-256 of `digest` and `mark`",
+                of("sum"),
+            ));
         }
         #[derive(Deserialize)]
         struct Format {
             format: u64,
             eciton: String,
         }
-        let json = |e: serde_json::Error| wrong("a checkpoint's mark", &e.to_string());
+        let json = |e: serde_json::Error| wrong("a checkpoint whose metadata has `mark`", &e.to_string());
         let Format { format, eciton } = serde_json::from_str(of("mark")).map_err(json)?;
         if format != FORMAT {
             return Err(FileError::Version { path: path.to_owned(), found: format, eciton, known: FORMAT });
@@ -191,14 +194,14 @@ impl Point {
             entries.push(Entry::new(&tensor.name[..], &tensor.info.shape, Values::Bytes(values)));
             let (kind, name) = tensor.name.split_once('/').unwrap_or_default();
             let Some(kind) = KINDS.into_iter().find(|known| *known == kind) else {
-                return Err(wrong("tensors of a checkpoint", &tensor.name));
+                return Err(wrong("only tensors of a checkpoint", &tensor.name));
             };
             let of_kind = places.entry(kind).or_default();
             let parameter = (name.to_owned(), tensor.info.shape.clone());
             if kind == "values" {
                 parameters.push(parameter);
             } else if parameters.get(of_kind.len()) != Some(&parameter) {
-                return Err(wrong("the tensors of one model", &tensor.name));
+                return Err(wrong("the tensors of a single model", &tensor.name));
             }
             of_kind.push(tensor.place.clone());
         }
@@ -212,7 +215,7 @@ impl Point {
         let whole = ["first", "second"].into_iter().chain(best).all(|kind| has(kind) == parameters.len())
             && [0, parameters.len()].contains(&has("before"));
         if !whole {
-            return Err(wrong("the moments of every parameter", "fewer"));
+            return Err(wrong("the values and moments of every parameter", "fewer tensors"));
         }
         Ok(Self { mark, parameters, file, places })
     }

@@ -184,8 +184,14 @@ impl Saver {
             Ok(()) => Ok(None),
             Err(Error::RunFolder(error @ FileError::Write { .. })) => {
                 let told = (!std::mem::replace(&mut self.warned, true)).then(|| {
-                    let there = if self.has_written() { "earlier ones are there" } else { "there is none yet" };
-                    format!("no checkpoint: {error}; the run goes on ({there}), and the next one is tried when it is due")
+                    let there = match self.has_written() {
+                        true => "earlier checkpoints exist",
+                        false => "no earlier checkpoint exists",
+                    };
+                    format!(
+                        "no checkpoint was written: {error}; the run continues ({there}), and \
+                         tries again when the next checkpoint is due"
+                    )
                 });
                 Ok(told)
             }
@@ -252,7 +258,7 @@ impl Saver {
         let finals: Vec<_> =
             finished.iter().skip(self.finals).map(|s| (s, self.named(s.seed, None))).collect();
         let Some((metrics, seeds)) = &mut self.journals else {
-            return Err(Error::Internal("a checkpoint without journals".to_owned()));
+            return Err(Error::Internal("the checkpointer has no journals".to_owned()));
         };
         copy_tail(&lines, metrics)?;
         for (report, named) in finals {

@@ -135,9 +135,9 @@ pub(crate) fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
         {
             Err(eciton_graph::error::Error::Malformed {
                 place: Place::whole(&dataset.name),
-                expected: format!("a table with a column {label:.40?}, which data.label names"),
-                found: "labels that are in no such column".to_owned(),
-                remedy: "leave out --label (data.label)",
+                expected: format!("a table with the label column {label:.40?} (data.label)"),
+                found: "labels that are not in this column".to_owned(),
+                remedy: "remove --label (data.label)",
             }
             .into())
         }
@@ -267,9 +267,9 @@ fn warn_of_rounded(features: &Features, names: &[String], scale: NormaliseFeatur
             NormaliseFeatures::None | NormaliseFeatures::Columns => "not scaled",
         };
         notes::warn(format!(
-            "feature {}: {exact} (row {row}) is stored as {stored}, because f32 cannot hold all whole numbers \
-             beyond 2^24, and features are {how}; --set data.normalise_features=columns scales each column \
-             before it is rounded",
+            "feature {}: {exact} (row {row}) is stored as {stored}, because f32 cannot represent \
+             all whole numbers above 2^24; the features are {how}; to scale each column before it \
+             is rounded, use --set data.normalise_features=columns",
             column_name(names, column),
         ));
     }
@@ -289,9 +289,9 @@ fn warn_of_rounded_edges(rows: &EdgeFeatures, names: &[String]) {
     for (column, (whole, most)) in (0..).zip(columns) {
         if whole && most > WHOLE_IN_F32 {
             notes::warn(format!(
-                "edge feature {}: it has whole numbers up to {most}, and f32 cannot hold all of them beyond 2^24, \
-                 so edges may have equal values that differ in the file; subtract a common offset, or divide the \
-                 column, before it is read",
+                "edge feature {}: it has whole numbers up to {most}, but f32 cannot represent all \
+                 whole numbers above 2^24, so values that differ in the file may become equal; in \
+                 the file, subtract a common offset from the column or divide it",
                 column_name(names, column),
             ));
         }

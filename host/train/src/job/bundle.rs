@@ -100,16 +100,16 @@ pub(super) fn beside(folder: &Path, ending: &str) -> PathBuf {
 /// Adds all files of a folder and its subfolders to `files`, each with its name in the bundle.
 fn walk(folder: &Path, prefix: &str, depth: usize, files: &mut BTreeSet<(String, PathBuf)>) -> Result<()> {
     let refuse = |found: &str| {
-        let reason = format!("{found} cannot be carried to a function");
+        let reason = format!("cannot send the folder to a function: {found}");
         failed(folder)(std::io::Error::other(reason))
     };
     if depth > MAX_DEPTH {
-        return Err(refuse("a folder this deep"));
+        return Err(refuse("its folders are nested too deeply"));
     }
     for entry in std::fs::read_dir(folder).map_err(failed(folder))? {
         let path = entry.map_err(failed(folder))?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-            return Err(refuse("a file whose name is no text"));
+            return Err(refuse("the name of a file is not UTF-8 text"));
         };
         let name = format!("{prefix}{name}");
         if path.is_dir() {
@@ -118,7 +118,7 @@ fn walk(folder: &Path, prefix: &str, depth: usize, files: &mut BTreeSet<(String,
             files.insert((name, path));
         }
         if files.len() > MAX_FILES {
-            return Err(refuse("so many files"));
+            return Err(refuse("it has too many files"));
         }
     }
     Ok(())
@@ -149,7 +149,10 @@ pub(super) fn extract(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
     for at in 0..archive.len().min(MAX_FILES) {
         let mut entry = archive.by_index(at).map_err(damaged(folder))?;
         let name = entry.enclosed_name().ok_or_else(|| {
-            Error::Job(format!("a bundle has a file named `{}`", entry.name().unwrap_or_default()))
+            Error::Job(format!(
+                "a bundle of files has a file with the invalid name `{}`",
+                entry.name().unwrap_or_default()
+            ))
         })?;
         let path = folder.join(name);
         if let Some(parent) = path.parent() {
@@ -160,8 +163,9 @@ pub(super) fn extract(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
             .map_err(failed(&path))?;
         if written > left {
             return Err(Error::Job(format!(
-                "files of more than {limit} bytes do not fit the memory of the function or container; choose a \
-                 larger one (executor.memory_mb, or the memory limit of the batch system)"
+                "the unpacked files need more than {limit} bytes, which the memory of the function \
+                 or container does not allow; raise executor.memory_mb, or the memory limit of the \
+                 batch system"
             )));
         }
         left -= written;

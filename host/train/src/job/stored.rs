@@ -51,7 +51,8 @@ impl Described {
     pub fn new(job: &Job) -> Result<Self> {
         let bytes = serde_json::to_vec(job).map_err(|error| Error::Internal(error.to_string()))?;
         let name = job.answer.strip_prefix(JOBS).and_then(|name| name.strip_suffix(".zip"));
-        let name = name.ok_or_else(|| Error::Internal(format!("an answer named `{}`", job.answer)))?;
+        let name =
+            name.ok_or_else(|| Error::Internal(format!("the name of an answer is `{}`", job.answer)))?;
         Ok(Self { key: format!("{DESCRIPTIONS}{name}.json"), bytes })
     }
 }
@@ -121,7 +122,8 @@ fn line(bucket: &Bucket, list: &str, index: u64) -> Result<String> {
     found.map(str::to_owned).ok_or_else(|| {
         let lines = text.lines().count();
         let reason = format!(
-            "has {lines} lines, and the index is {index}; the array must have {lines} indices from 0"
+            "has {lines} lines, but the index of this job is {index}; an array job must have \
+             {lines} indices, which start at 0"
         );
         refused(list, &reason)
     })
@@ -130,18 +132,25 @@ fn line(bucket: &Bucket, list: &str, index: u64) -> Result<String> {
 /// Parses a job description. Checks that it was written by this version of Eciton and is unchanged.
 fn read(key: &str, bytes: &[u8]) -> Result<Job> {
     let job: Job = serde_json::from_slice(bytes).map_err(|error| {
-        let remedy = "`eciton sweep --executor jobs` writes descriptions of jobs";
-        refused(key, &format!("is no job of Eciton {}: {error}; {remedy}", env!("CARGO_PKG_VERSION")))
+        let remedy = "write it with `eciton sweep --executor jobs`";
+        refused(
+            key,
+            &format!(
+                "is not the description of a job of Eciton {}: {error}; {remedy}",
+                env!("CARGO_PKG_VERSION")
+            ),
+        )
     })?;
     if job.version != VERSION {
-        let reason = format!("has version {}, and this program does jobs of version {VERSION}", job.version);
+        let reason = format!("has version {}, but this program runs jobs of version {VERSION}", job.version);
         return Err(refused(key, &reason));
     }
     let expected = job.named_answer()?;
     if job.answer != expected {
         let reason = format!(
-            "has the answer `{}`, and this program (Eciton {} and its kernels) names it `{expected}`: another \
-             version wrote the job, or it was changed; write it again with this version",
+            "names its answer `{}`, but this program (Eciton {} and its kernels) names it \
+             `{expected}`; the job was written by another version or changed afterwards; write it \
+             again with this version",
             job.answer,
             env!("CARGO_PKG_VERSION")
         );
@@ -161,7 +170,7 @@ fn check_paths(key: &str, job: &Job) -> Result<()> {
     let paths = config.paths_mut().map(|path| path.clone());
     let missing = data.into_iter().chain(paths).find(|path| !job.files.contains_key(path));
     missing.map_or(Ok(()), |path| {
-        Err(refused(key, &format!("names the file `{path}`, which is not among the files of the job")))
+        Err(refused(key, &format!("uses the file `{path}`, which is not among the files of the job")))
     })
 }
 
@@ -189,7 +198,7 @@ fn train(bucket: &Bucket, job: &Job) -> Result<Performed> {
             match bucket.put(&failure_key(&job.answer), text.into_bytes(), false) {
                 Ok(_) => error,
                 Err(lost) => Error::Job(format!(
-                    "{}; this is not recorded: {lost}",
+                    "{}; the failure could not be recorded: {lost}",
                     eciton_input::text::causes(&error)
                 )),
             }
@@ -219,13 +228,13 @@ mod tests {
         let described = Described::new(&job).unwrap();
         assert!(described.key.starts_with("jobs/") && described.key.len() == "jobs/.json".len() + 64);
         assert_eq!(failure_key(&job.answer), job.answer.replace(".zip", ".failed"));
-        assert!(text(&Job { seeds: 2, ..job.clone() }).contains("another version wrote the job"));
+        assert!(text(&Job { seeds: 2, ..job.clone() }).contains("the job was written by another version"));
         assert!(text(&Job { version: 1, ..job.clone() }).contains("has version 1"));
         let answer = job.answer.replace("runs/jobs/", "runs/jobs/x");
-        assert!(text(&Job { answer, ..job }).contains("it was changed"));
+        assert!(text(&Job { answer, ..job }).contains("changed afterwards"));
         for bytes in [&b""[..], b"[]", b"{\"version\": 2}"] {
             let text = read("jobs/a.json", bytes).unwrap_err().to_string();
-            assert!(text.contains("`jobs/a.json` is no job of Eciton"), "{text}");
+            assert!(text.contains("`jobs/a.json` is not the description of a job of Eciton"), "{text}");
         }
     }
 

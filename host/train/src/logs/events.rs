@@ -133,7 +133,8 @@ impl Events {
         Error::Replay {
             path,
             reason: format!(
-                "the next event is `{}`, which this run does not come to: it was recorded with other settings",
+                "the next recorded event is `{}`, which does not occur in this run; replay the \
+                 events with the settings of the recorded run",
                 wanted
             ),
         }
@@ -158,7 +159,7 @@ fn read(path: &Path, header: &Header) -> Result<Repeated> {
     let file = eciton_input::file::open(path).map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
     if bytes > MAX_EVENTS_BYTES {
-        return Err(refused(format!("it has {bytes} bytes, at most {MAX_EVENTS_BYTES} are read")));
+        return Err(refused(format!("it has {bytes} bytes, but the maximum is {MAX_EVENTS_BYTES}")));
     }
     let mut text = String::new();
     file.take(MAX_EVENTS_BYTES).read_to_string(&mut text).map_err(failed)?;
@@ -215,7 +216,7 @@ mod tests {
         assert!(taken(&mut third, &[7]).is_empty());
         assert!(third.stuck().to_string().contains("`completed 1 2 3 0`"));
         let refused = Events::open(None, Some(&path), &header(7)).unwrap_err().to_string();
-        assert!(refused.contains("run.intervals is 8 there and 7 here"), "{refused}");
+        assert!(refused.contains("run.intervals is 8 in the recorded run, but 7 in this run"), "{refused}");
         assert!(Arrived::new(Event::Started).is_none());
     }
 
@@ -225,13 +226,13 @@ mod tests {
         let path = folder.path().join("events");
         let refused = || Events::open(None, Some(&path), &header(8)).unwrap_err().to_string();
         std::fs::write(&path, "something else\n").unwrap();
-        assert!(refused().contains("no log of events"), "{}", refused());
+        assert!(refused().contains("it is not an event log"), "{}", refused());
         std::fs::write(&path, "eciton-events 1 rows=10\ngathered 1 2 3\n").unwrap();
-        assert!(refused().contains("an earlier version of eciton wrote it"), "{}", refused());
+        assert!(refused().contains("it was written by an earlier version of eciton"), "{}", refused());
         std::fs::write(&path, format!("{}\n", header(8).line())).unwrap();
         Events::open(None, Some(&path), &header(8)).unwrap();
         // The file is sparse. Only its length matters here.
         File::options().append(true).open(&path).unwrap().set_len(MAX_EVENTS_BYTES + 1).unwrap();
-        assert!(refused().contains("at most 268435456 are read"), "{}", refused());
+        assert!(refused().contains("the maximum is 268435456"), "{}", refused());
     }
 }

@@ -69,10 +69,13 @@ impl Header {
         read.map_err(|source| Error::Record { path: path.into(), source })?;
         Self::parse(line.trim_end()).ok_or_else(|| {
             let reason = match line.starts_with(EARLIER) {
-                true => "an earlier version of eciton wrote it, which named events otherwise; \
-                         record the run again with this version"
+                true => "it was written by an earlier version of eciton, which used other names \
+                         for events; record the run again with this version"
                     .to_owned(),
-                false => format!("it does not begin with `{BEGINNING}` and settings: it is no log of events"),
+                false => format!(
+                    "it is not an event log, because it does not begin with `{BEGINNING}` and \
+                     settings"
+                ),
             };
             Error::Replay { path: path.into(), reason }
         })
@@ -86,15 +89,17 @@ impl Header {
     /// Describes the differences between `self`, the properties of the recorded run, and `other`,
     /// those of the replay. Returns `None` if they are equal.
     pub(super) fn difference(&self, other: &Self) -> Option<String> {
-        let of = |header: &Self, key: &str| header.get(key).unwrap_or("nothing").to_owned();
+        let of = |header: &Self, key: &str| header.get(key).unwrap_or("not set").to_owned();
         let more = other.0.iter().filter(|(key, _)| self.get(key).is_none());
         let keys = self.0.iter().chain(more).map(|(key, _)| key);
         let found: Vec<String> = keys
             .filter(|key| self.get(key) != other.get(key))
-            .map(|key| format!("{key} is {} there and {} here", of(self, key), of(other, key)))
+            .map(|key| {
+                format!("{key} is {} in the recorded run, but {} in this run", of(self, key), of(other, key))
+            })
             .collect();
         (!found.is_empty()).then(|| {
-            format!("{}; repeat with the same data, model and settings, or leave those out", found.join(", "))
+            format!("{}; replay the events with the same data, model and settings", found.join(", "))
         })
     }
 
@@ -170,11 +175,11 @@ mod tests {
         assert_eq!((config.run.intervals, config.pipeline.in_flight), (Some(3), Some(7)));
         let text = header.difference(&Header::of(&config, (10, 20, 9), 3, 7, 1)).unwrap();
         for part in [
-            "run.epochs is 200 there and 9 here",
-            "run.intervals is 8 there and 3 here",
-            "pipeline.staleness is 2 there and 0 here",
-            "pipeline.synchronous_at is 0.75 there and none here",
-            "pipeline.in_flight is 4 there and 7 here",
+            "run.epochs is 200 in the recorded run, but 9 in this run",
+            "run.intervals is 8 in the recorded run, but 3 in this run",
+            "pipeline.staleness is 2 in the recorded run, but 0 in this run",
+            "pipeline.synchronous_at is 0.75 in the recorded run, but none in this run",
+            "pipeline.in_flight is 4 in the recorded run, but 7 in this run",
         ] {
             assert_eq!(text.matches(part).count(), 1, "{text}");
         }

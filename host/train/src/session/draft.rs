@@ -68,7 +68,9 @@ impl Draft {
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
                 Ok((Inputs::new(dataset, (&config.run, config.data.group()), links)?, scaled))
             });
-            let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
+            let kernels = kernels
+                .join()
+                .map_err(|_| Error::Internal("the thread that loads kernels panicked".to_owned()));
             (inputs, kernels)
         });
         let ((inputs, scaled), kernels) = (inputs?, kernels??);
@@ -231,8 +233,11 @@ impl Planned {
                     key: "lanes.width",
                     found: config.lanes.lanes.width.to_string(),
                     other: "batch.rows",
-                    other_found: format!("{}, which makes {parts} parts", config.batch.rows.unwrap_or(0)),
-                    remedy: "have fewer replicas, or more rows in a batch",
+                    other_found: format!(
+                        "{}, which divides into {parts} micro-batches",
+                        config.batch.rows.unwrap_or(0)
+                    ),
+                    remedy: "reduce the number of replicas (lanes.width), or use more rows per batch",
                 }
                 .into());
             }

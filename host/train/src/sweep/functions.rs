@@ -313,7 +313,7 @@ fn one<T>(
     };
     let mut functions = Functions::new(place, max_usd);
     functions.do_work(work, &Arc::default(), &mut ended)?;
-    let spent = functions.spent().ok_or_else(|| Error::Internal("a job without a function".to_owned()))?;
+    let spent = functions.spent().ok_or_else(|| Error::Internal("no function ran the job".to_owned()))?;
     Ok((answer?, spent))
 }
 

@@ -164,7 +164,7 @@ impl Found {
             let mean = found.as_deref().and_then(spread).ok_or_else(|| {
                 let config = configs.get(*first).cloned().unwrap_or_default();
                 let metric = config.run.metric.unwrap_or_default();
-                let reason = format!("trial {first}, or a repeat of it, has no value of the metric");
+                let reason = format!("trial {first}, or one of its repeats, has no value of the metric");
                 undefined(&config.data.source, KEY, (metric, self.by), reason)
             })?;
             ranked.push((mean.0, *first));
@@ -186,7 +186,7 @@ fn before(
     if let Some(text) = of.failed.get(&at) {
         return Ok(Outcome::Failed(text.clone()));
     }
-    let gone = || Outcome::Failed(format!("{}: its run is gone", folder.display()));
+    let gone = || Outcome::Failed(format!("{}: the run folder of the trial is missing", folder.display()));
     Ok(reached((config, &folder), pause_after, published)?.map_or_else(gone, Outcome::Found))
 }
 

@@ -147,7 +147,10 @@ fn what_belongs_to_a_checkpoint_is_checked_too() {
     flipped[20] ^= 1;
     fs::write(&journal, &flipped).unwrap();
     let error = scene.find().unwrap_err().to_string();
-    assert!(error.contains("no checkpoint in r.checkpoint is whole") && error.contains(METRICS), "{error}");
+    assert!(
+        error.contains("all checkpoints in r.checkpoint are damaged") && error.contains(METRICS),
+        "{error}"
+    );
     fs::remove_file(&journal).unwrap();
     assert!(matches!(scene.find(), Err(Error::NoCheckpoint { .. })));
     fs::write(&journal, &whole).unwrap();
