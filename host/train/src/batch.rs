@@ -139,7 +139,7 @@ impl Batches {
             let part = batch.parts.get(number.index())?.clone()?;
             Some((part, batch.weighed?.0))
         });
-        found.ok_or_else(|| Error::Internal(format!("round {round} has no part {number}")))
+        found.ok_or_else(|| Error::Internal(format!("round {round} has no micro-batch {number}")))
     }
 
     /// Returns the size of the set of rows over which the loss of `round` is a mean.
@@ -149,7 +149,9 @@ impl Batches {
     /// released.
     pub(crate) fn rows(&self, round: Round) -> Result<RoundRows> {
         let weighed = self.rounds.borrow().get(&round).and_then(|batch| batch.weighed);
-        weighed.map(|(_, rows)| rows).ok_or_else(|| Error::Internal(format!("round {round} has no parts")))
+        weighed
+            .map(|(_, rows)| rows)
+            .ok_or_else(|| Error::Internal(format!("round {round} has no micro-batches")))
     }
 
     /// Releases the micro-batches of `round` and of all earlier rounds.

@@ -20,7 +20,7 @@ impl Inputs {
     pub(crate) fn with_class_weights(mut self, weights: Option<&ClassWeights>) -> Result<Self> {
         let Some(weights) = weights else { return Ok(self) };
         let Some(ids) = self.dataset.labels.as_classes() else {
-            return Err(Error::Internal("weights of classes without classes".to_owned()));
+            return Err(Error::Internal("the data has class weights, but no classes".to_owned()));
         };
         let mut counts = vec![0u64; self.shape.classes as usize];
         let class = |&row: &u32| ids.get(row as usize).map(|&class| class as usize);

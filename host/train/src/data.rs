@@ -228,7 +228,9 @@ impl Inputs {
             Over::Neighbours => Some(&self.dataset.graph),
             Over::Graphs => self.readout.as_ref().map(|readout| &readout.lists),
         };
-        let lists = lists.ok_or_else(|| Error::Internal("the data set is one graph".to_owned()))?;
+        let lists = lists.ok_or_else(|| {
+            Error::Internal("the data set is a single graph, which has no readout".to_owned())
+        })?;
         Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.incoming(), false))).clone())
     }
 
@@ -254,7 +256,7 @@ impl Inputs {
     pub(crate) fn lists(&self, relation: Relation) -> Result<Lists> {
         let data = (self.dataset.clone(), self.readout.clone());
         let lists = Lists::new(relation, data, self.edges.clone(), self.labelled.clone());
-        lists.ok_or_else(|| Error::Internal(format!("the data set has no lists of {relation:?}")))
+        lists.ok_or_else(|| Error::Internal(format!("the data set has no adjacency lists of {relation:?}")))
     }
 
     /// Checks that a model for a data set of many graphs has a readout, which is a sum over the
@@ -383,7 +385,7 @@ fn targets(labels: &Labels, values: Option<&Matrix>, rows: Range<usize>) -> Resu
         (None, Some(all)) => {
             Ok(Targets::Values(all.slice_rows(rows.start, rows.len()).map_err(at("labels"))?))
         }
-        (None, None) => Err(Error::Internal("labels that are neither classes nor values".to_owned())),
+        (None, None) => Err(Error::Internal("the labels are neither classes nor values".to_owned())),
     }
 }
 

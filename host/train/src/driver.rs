@@ -133,7 +133,7 @@ impl Training<'_> {
                         stepped => stepped?,
                     };
                     let refused = |refused| match refused {
-                        Refused::Norm(norm) => format!("the gradients' norm is {norm}"),
+                        Refused::Norm(norm) => format!("the norm of the gradients is {norm}"),
                         Refused::Gradient(at) => {
                             let name =
                                 stages.program.parameters.get(at).map_or("", |parameter| &parameter.name);
@@ -225,8 +225,8 @@ impl Training<'_> {
                         && !std::mem::replace(&mut replaced, true)
                     {
                         state.observer.warning(&format!(
-                            "{}: another file has taken the place of this one; the run continues with the data \
-                             that it has mapped, and `eciton resume` would refuse the new data",
+                            "{}: the file was replaced during the run; the run continues with the \
+                             data that it has opened, but `eciton resume` will refuse the new data",
                             path.display()
                         ));
                     }
@@ -262,7 +262,9 @@ impl Training<'_> {
                     begun = Instant::now();
                     Ok([stopping.then_some(Event::StopRequested), None])
                 }
-                other => Err(Error::Internal(format!("unexpected {other:?}"))),
+                other => {
+                    Err(Error::Internal(format!("the engine requested {other:?} at the end of an epoch")))
+                }
             };
             let ends = !state.weights.owners().have_parameters();
             match Pass::new(machine, Some(stop), ends).of_epochs(epochs).run(engine, stages, state, other) {
@@ -355,7 +357,7 @@ pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
             | Metric::Hits50
             | Metric::Hits100
             | Metric::MeanReciprocalRank => {
-                return Err(Error::Internal(format!("{} without links", metric.name())));
+                return Err(Error::Internal(format!("the metric {} requires links", metric.name())));
             }
         };
         let of = |ids: &[u32]| by(view.data(), view.stride(), labels, ids);
@@ -391,9 +393,10 @@ pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
 
 /// Calls `f` with the scores of all rows that the last evaluation stored.
 fn with_scores<T>(stages: &Stages<'_>, f: impl FnOnce(View<'_>) -> Result<T>) -> Result<T> {
-    let slot = stages.program.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
+    let slot =
+        stages.program.scores.ok_or_else(|| Error::Internal("the program computes no scores".to_owned()))?;
     let Matrix::Dense(scores) = stages.rows.all(slot)? else {
-        return Err(Error::Internal("scores are sparse".to_owned()));
+        return Err(Error::Internal("the scores are sparse".to_owned()));
     };
     let held = scores.hold(None).map_err(at("scores"))?;
     f(held.view())

@@ -272,7 +272,7 @@ impl Evaluation {
         let cut = vec![cut(intervals), cut(&inputs.graphs)];
         let rows = match (plan.folds(), plan.program.scores) {
             (true, Some(scores)) => RowStore::passing(scores, inputs.shape.classes, cut, format),
-            (true, None) => return Err(Error::Internal("an evaluation without scores".to_owned())),
+            (true, None) => return Err(Error::Internal("the evaluation computes no scores".to_owned())),
             (false, _) => {
                 RowStore::new(&plan.schedule, cut, (&Pipeline::default(), &Lanes::default()), format, others)?
             }

@@ -149,7 +149,7 @@ pub(crate) struct Wanted<'a> {
 
 /// Creates an error about the state that workers own.
 fn failed(reason: impl std::fmt::Display) -> Error {
-    Error::Workers(format!("what they own: {reason}; start the run again"))
+    Error::Workers(format!("a request about the weights that they own failed: {reason}; start the run again"))
 }
 
 impl Owners {
@@ -214,9 +214,11 @@ impl Owners {
 
     /// Returns the snapshot. Fails if parameters live on the host.
     fn log_file(&self) -> Result<&Log> {
-        self.log
-            .as_ref()
-            .ok_or_else(|| Error::Internal("parameters that live on the host have no log".to_owned()))
+        self.log.as_ref().ok_or_else(|| {
+            Error::Internal(
+                "the host has all parameters, so there is no snapshot of the workers' parameters".to_owned(),
+            )
+        })
     }
 
     /// Makes the next snapshot, which is complete, the current one. Its values are of `version`.
@@ -228,7 +230,7 @@ impl Owners {
     /// worker.
     pub(crate) fn kept(&self, parameter: ParameterId, version: Version) -> Result<Kept> {
         let one = self.parameters.get(parameter.index());
-        let one = one.ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
+        let one = one.ok_or_else(|| Error::Internal(format!("there is no parameter {parameter}")))?;
         let key = TensorKey::Weight { parameter, version };
         Ok(Kept { key, rows: one.shape().0, extents: one.of.extents().to_vec(), to: Vec::new() })
     }
@@ -381,7 +383,7 @@ impl Owners {
 
     /// Returns the record of the parameter with the number `number`.
     fn parameter(&self, number: u32) -> Result<&Owned> {
-        self.parameters.get(number as usize).ok_or_else(|| failed(format!("parameter {number}")))
+        self.parameters.get(number as usize).ok_or_else(|| failed(format!("there is no parameter {number}")))
     }
 
     /// Returns the worker that runs a lane for an interval. The interval determines the replica of
@@ -395,7 +397,7 @@ impl Owners {
     /// Returns the worker that runs a lane in the given replica of the pipeline.
     fn home(&self, lane: usize, replica: usize) -> Result<Location> {
         let home = self.homes.get(replica * self.lanes.depth() as usize + lane).copied();
-        home.ok_or_else(|| failed(format!("lane {lane} is nowhere")))
+        home.ok_or_else(|| failed(format!("no worker runs lane {lane}")))
     }
 
     /// Returns the workers that store and update a parameter. The first one is the owner, which
@@ -429,7 +431,7 @@ impl Owners {
 
     /// Returns the worker that owns a parameter.
     fn owner(&self, one: &Owned) -> Result<Location> {
-        self.holders(one)?.first().copied().ok_or_else(|| failed("a parameter that is nowhere"))
+        self.holders(one)?.first().copied().ok_or_else(|| failed("no worker owns the parameter"))
     }
 
     /// Returns true if a snapshot is due, because there were enough updates since the last one.
@@ -641,7 +643,7 @@ fn exclude<M: Executor + ?Sized>(
     at: Location,
     reason: impl std::fmt::Display,
 ) -> Error {
-    let reason = format!("wrong answer to a request about its parameters: {reason}");
+    let reason = format!("the worker sent a wrong answer to a request about its parameters: {reason}");
     asking.machine.cancel(Cancel::Worker { at, reason: &reason });
     Error::Gone { at }
 }
@@ -669,7 +671,7 @@ fn take<M: Executor + ?Sized>(
 ) -> Result<Matrix> {
     let instruction = instruction::write(&Instruction::Give { key }, &[]).map_err(failed)?;
     let answers = ask(asking, vec![(at, instruction)], false)?;
-    let answer = answers.first().ok_or_else(|| failed("no answer"))?;
+    let answer = answers.first().ok_or_else(|| failed("the worker sent no answer"))?;
     match given(answer, shape) {
         Ok(matrix) => Ok(matrix),
         Err(reason) => Err(exclude(asking, at, reason)),
@@ -684,10 +686,10 @@ fn given(answer: &Answered, shape: (usize, usize)) -> std::result::Result<Matrix
     }
     let frame = Frame::parse(&answer.frame).map_err(|error| error.to_string())?;
     let [matrix] = <[Matrix; 1]>::try_from(instruction::matrices(&frame)?)
-        .map_err(|matrices| format!("{} matrices, not 1", matrices.len()))?;
+        .map_err(|matrices| format!("expected 1 matrix, found {}", matrices.len()))?;
     let found = (matrix.rows(), matrix.columns());
     match found == shape {
         true => Ok(matrix),
-        false => Err(format!("{} x {} values, not {} x {}", found.0, found.1, shape.0, shape.1)),
+        false => Err(format!("found {} x {} values, expected {} x {}", found.0, found.1, shape.0, shape.1)),
     }
 }

@@ -133,7 +133,7 @@ fn each_atom<T: Send>(
             (1..threads.min(atoms.count())).map(|_| eciton_input::threads::spawn(scope, run)).collect();
         let mut all = run()?;
         for other in others {
-            let panicked = |_| Error::Internal("gathering the features panicked".to_owned());
+            let panicked = |_| Error::Internal("a thread that gathers the features panicked".to_owned());
             all.extend(other.join().map_err(panicked)??);
         }
         Ok::<_, Error>(all)

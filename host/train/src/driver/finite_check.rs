@@ -22,7 +22,7 @@ impl Stages<'_> {
         let Some(watch) = self.watch.filter(|watch| !watch.is_before(step)) else { return Ok(()) };
         let Some((written, value, row)) = self.first_strange(step, weights)? else { return Ok(()) };
         let stage = self.program.stage(step.stage);
-        let stage = stage.ok_or_else(|| Error::Internal(format!("{step}: no such stage")))?;
+        let stage = stage.ok_or_else(|| Error::Internal(format!("{step} has no stage")))?;
         let operation = self.operation(stage.operation)?;
         let largest = match row {
             Some(row) => self.largest_read(step, row)?,
@@ -121,7 +121,7 @@ impl Stages<'_> {
             self.batches.as_ref().map(|batches| batches.part(step.round, step.interval)).transpose()?;
         let of_part = part.as_ref().and_then(|(part, _)| part.constant(self.program, slot));
         if let Some(constant) = of_part {
-            return constant.read_rows(row, 1, None, into).map_err(at("rows of a part"));
+            return constant.read_rows(row, 1, None, into).map_err(at("rows of a micro-batch"));
         }
         if let Some(constant) = self.inputs.constant(self.program, slot) {
             let start = self.interval(self.program.domain_of(slot), step.interval)?.rows.start;

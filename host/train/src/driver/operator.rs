@@ -42,13 +42,13 @@ pub(crate) trait Operator: std::fmt::Debug {
     /// Returns the errors of [`Operator::work`], and [`Error::Internal`] if the operator cannot be
     /// part of a call.
     fn inside(&self, on: &On<'_>, _call: &mut Building) -> Result<()> {
-        Err(Error::Internal(format!("{} is within a call", on.stage.name)))
+        Err(Error::Internal(format!("the operator of {} cannot be inside a call", on.stage.name)))
     }
 }
 
 /// Returns the error for an operation whose operator is not known.
 pub(super) fn unknown(operation: &Operation) -> Error {
-    Error::Internal(format!("operator `{}` of layer {} is not known", operation.kernel, operation.layer))
+    Error::Internal(format!("operator `{}` of layer {} is unknown", operation.kernel, operation.layer))
 }
 
 /// One stage of a step on one interval in one round, with the data from which an operator creates
@@ -122,7 +122,8 @@ impl On<'_> {
             None => self.stages.interval(self.stage.domain, self.task.interval),
             Some((part, _)) => {
                 let level = part.level(self.hops()).map(|level| &level.interval);
-                level.ok_or_else(|| Error::Internal(format!("the part of {} has no rows", self.step())))
+                level
+                    .ok_or_else(|| Error::Internal(format!("the micro-batch of {} has no rows", self.step())))
             }
         }
     }
@@ -163,7 +164,9 @@ impl On<'_> {
         let reversed = self.stages.program.relation(self.id).is_some_and(|lists| lists.reversed);
         let level = part.level(self.hops().saturating_sub(usize::from(reversed)));
         let lists = level.map(|level| level.lists.clone());
-        lists.ok_or_else(|| Error::Internal(format!("the part of {} has no lists", self.step())))
+        lists.ok_or_else(|| {
+            Error::Internal(format!("the micro-batch of {} has no adjacency lists", self.step()))
+        })
     }
 
     /// Returns the neighbour lists that this stage reads, which belong to the data set or to the
@@ -171,10 +174,10 @@ impl On<'_> {
     pub(super) fn lists(&self) -> Result<Lists> {
         let relation = self.stages.program.relation(self.id);
         let relation =
-            relation.ok_or_else(|| Error::Internal(format!("{} follows no lists", self.step())))?;
+            relation.ok_or_else(|| Error::Internal(format!("{} has no adjacency lists", self.step())))?;
         let Some((part, _)) = &self.part else { return self.stages.inputs.lists(*relation) };
         let lists = Lists::of_part(*relation, self.part_lists(part)?);
-        lists.ok_or_else(|| Error::Internal(format!("a part has no lists of {relation:?}")))
+        lists.ok_or_else(|| Error::Internal(format!("a micro-batch has no adjacency lists of {relation:?}")))
     }
 
     /// Returns the normalisation factor of each vertex for sums over neighbours or over the
@@ -204,7 +207,9 @@ impl On<'_> {
     pub(super) fn slot(&self, scope: Scope, at: usize) -> Result<SlotId> {
         let mut slots = self.stage.reads.iter().filter(|read| read.scope == scope);
         let found = slots.nth(at).map(|read| read.slot);
-        found.ok_or_else(|| Error::Internal(format!("{} reads no slot {at}, {scope:?}", self.step())))
+        found.ok_or_else(|| {
+            Error::Internal(format!("{} does not read slot {at} in the scope {scope:?}", self.step()))
+        })
     }
 
     /// Leases for reading the rows of all intervals of the first slot that is read with scope
@@ -217,7 +222,7 @@ impl On<'_> {
         let count = self.count()?;
         let (round, interval) = self.at();
         if let Some(constant) = self.constant(slot) {
-            return Err(Error::Internal(format!("{constant:?} is gathered in {}", self.step())));
+            return Err(Error::Internal(format!("{constant:?} cannot be gathered in {}", self.step())));
         }
         Ok(vec![(0..count, self.stages.rows.lease(slot, round, interval, Some(count))?)])
     }
@@ -278,7 +283,8 @@ impl On<'_> {
     /// Leases for writing the interval's rows of the stage's output `at`.
     pub(super) fn write(&self, at: usize) -> Result<WriteLease> {
         let slot = self.written(at);
-        let slot = slot.ok_or_else(|| Error::Internal(format!("{} writes no slot {at}", self.step())))?;
+        let slot =
+            slot.ok_or_else(|| Error::Internal(format!("{} does not write slot {at}", self.step())))?;
         self.write_slot(slot)
     }
 

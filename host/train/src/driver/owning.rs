@@ -123,8 +123,9 @@ impl Returns {
         self.count += 1;
         if self.count > MOST_RETURNS {
             return Err(Error::Workers(format!(
-                "workers were lost {} times after update {}; log more often (workers.snapshot_every), or have workers \
-                 that stay or keep more (--cache)",
+                "workers failed {} times after update {}; set workers.snapshot_every to a smaller \
+                 number, use workers that fail less often, or raise their memory limit (`eciton \
+                 worker --cache`)",
                 self.count, self.version
             )));
         }

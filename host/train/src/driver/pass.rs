@@ -239,7 +239,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 if !under_way {
                     let repeats = stages.training.then_some(state.logs.events.as_ref()).flatten();
                     return Err(repeats.map_or_else(
-                        || Error::Internal("nothing is under way, and the run is not finished".to_owned()),
+                        || Error::Internal("no task is in flight, but the run is not finished".to_owned()),
                         Events::stuck,
                     ));
                 }
@@ -381,7 +381,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
         let completion = match completion {
             Completion::Ended { key, result, .. } if stages.samples(key.stage) => {
-                let failed = |error| Error::Internal(format!("{}: sampling: {error:?}", key.step()));
+                let failed = |error| Error::Internal(format!("{}: sampling failed: {error:?}", key.step()));
                 result.map_err(failed)?;
                 if let Some(batches) = &stages.batches {
                     batches.take()?;
@@ -395,7 +395,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         let (key, timing, by, result) = match completion {
             Completion::Ended { key, timing, by, result, .. } => (key, timing, by, result),
             Completion::Overdue { key, .. } => return Ok(Some(Event::Overdue(key))),
-            other => return Err(Error::Internal(format!("{other:?} of a pass"))),
+            other => return Err(Error::Internal(format!("{other:?} is not the result of a task"))),
         };
         state.doubts.answered(by);
         let answered = match result {
@@ -412,7 +412,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             Answered::Apart(answer) => {
                 self.apart.insert(key, answer);
             }
-            Answered::Frame(_) => return Err(Error::Internal(format!("{key} is answered by a frame"))),
+            Answered::Frame(_) => return Err(Error::Internal(format!("the answer to {key} is a frame"))),
         }
         let took_us = u64::try_from(timing.took.as_micros()).unwrap_or(u64::MAX);
         Ok(Some(Event::Completed { key, took_us: if here { 0 } else { took_us } }))
@@ -457,7 +457,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 }
                 None => self.joined(at, state),
             },
-            other => Err(Error::Internal(format!("{other:?} of no pass"))),
+            other => Err(Error::Internal(format!("{other:?} is not an event of a worker"))),
         }
     }
 
@@ -484,7 +484,9 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         };
         if !known {
             self.failure = Some(match error {
-                WorkError::Host(text) => Error::Internal(format!("{key}: the host's work failed: {text}")),
+                WorkError::Host(text) => {
+                    Error::Internal(format!("{key}: the work of the host failed: {text}"))
+                }
                 WorkError::Kernel(source) => Error::Step { step: key.to_string(), source },
             });
         }
@@ -553,7 +555,7 @@ fn resume(state: &mut State<'_>, stages: &Stages<'_>) {
 fn reason(waits_for: WaitsFor) -> String {
     match waits_for {
         WaitsFor::Round(epoch) => format!("the end of epoch {epoch}"),
-        WaitsFor::Readers(step) => format!("readers of the rows that {step} writes over"),
+        WaitsFor::Readers(step) => format!("readers of the rows that {step} overwrites"),
         WaitsFor::Turn(step) => format!("its turn for {step}"),
         WaitsFor::Rows(step) => format!("rows that {step} reads"),
     }
@@ -562,7 +564,7 @@ fn reason(waits_for: WaitsFor) -> String {
 /// Describes at most 20 conditions that the engine waits for, for a report that the run has
 /// stalled. Attempts in flight come first, followed by intervals without such attempts.
 fn waits_for(engine: &Engine) -> Vec<String> {
-    let running = engine.running().map(|key| format!("{key}, which is under way"));
+    let running = engine.running().map(|key| format!("{key}, which is in flight"));
     let parked = engine.parked();
     let parked = parked.map(|p| format!("interval {} waits for {}", p.interval, reason(p.waits_for)));
     running.chain(parked).take(20).collect()

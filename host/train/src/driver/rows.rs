@@ -161,7 +161,9 @@ impl RowStore {
     /// The interval's rows are at the start of the buffer.
     pub(crate) fn take(&self, interval: IntervalId) -> Result<Buffer> {
         let passing = self.passing.as_ref();
-        passing.ok_or_else(|| Error::Internal("rows stay where they are".to_owned()))?.take(interval)
+        passing
+            .ok_or_else(|| Error::Internal("the row store does not pass its rows on".to_owned()))?
+            .take(interval)
     }
 
     /// Returns a buffer from [`RowStore::take`] to the store, so that other intervals can use it.
@@ -209,19 +211,22 @@ impl RowStore {
         (first, write): (Option<usize>, bool),
     ) -> Result<Range<usize>> {
         let rows = self.cut(ring).get(interval.index()).cloned();
-        let mut rows = rows.ok_or_else(|| Error::Internal(format!("no interval {interval}")))?;
+        let mut rows = rows.ok_or_else(|| Error::Internal(format!("there is no interval {interval}")))?;
         if let Some(places) = &ring.places {
             let start = places.first(interval, write);
-            let none = || Error::Internal(format!("interval {interval} has none of {} places", places.count));
+            let none = || {
+                Error::Internal(format!("interval {interval} has none of the {} row buffers", places.count))
+            };
             let start = start.ok_or_else(none)?;
             rows = start..start + rows.len();
         }
         match first {
             None => Ok(rows),
             Some(count) if count <= rows.len() => Ok(rows.start..rows.start + count),
-            Some(count) => {
-                Err(Error::Internal(format!("{count} rows of interval {interval}, which has {}", rows.len())))
-            }
+            Some(count) => Err(Error::Internal(format!(
+                "{count} rows of interval {interval} are required, but it has {} rows",
+                rows.len()
+            ))),
         }
     }
 
@@ -326,10 +331,10 @@ impl RowStore {
         }
         let found = match tag {
             Some(tag) if tag != NONE => format!("slot {} of round {}", tag.slot, tag.round),
-            _ => "nothing that was published".to_owned(),
+            _ => "no published rows".to_owned(),
         };
         Err(Error::Internal(format!(
-            "rows of slot {slot}, round {round}, interval {interval} are wanted; their place holds {found}"
+            "the buffer of slot {slot}, round {round}, interval {interval} has {found}"
         )))
     }
 
@@ -447,7 +452,7 @@ mod tests {
         let firsts: Vec<f32> = firsts.collect();
         assert_eq!(firsts, [20.0, 12.0]);
         let missing = store.read_all(slot, Round(2), None).unwrap_err().to_string();
-        assert!(missing.contains("round 2, interval 2 are wanted"), "{missing}");
+        assert!(missing.contains("round 2, interval 2 has"), "{missing}");
         // Three rounds are stored: the fourth overwrites the first, which is being read.
         assert!(store.write(slot, Round(4), IntervalId(2), None).is_err());
         drop(pieces);

@@ -60,7 +60,8 @@ impl<K: PartialEq> Places<K> {
 
 /// Converts an index in a call to `u32`.
 fn number(count: usize) -> Result<u32> {
-    u32::try_from(count).map_err(|_| Error::Internal(format!("{count} parts of a call")))
+    u32::try_from(count)
+        .map_err(|_| Error::Internal(format!("a call has {count} parts, but the maximum is 2^32 - 1")))
 }
 
 impl Building {
@@ -183,7 +184,7 @@ impl Building {
     /// Returns the index in the call of a slot that one of its steps writes.
     fn place(&self, slot: SlotId) -> Result<u32> {
         let place = self.slots.get(&slot);
-        place.ok_or_else(|| Error::Internal(format!("slot {slot} is not written")))
+        place.ok_or_else(|| Error::Internal(format!("the call does not write slot {slot}")))
     }
 
     /// Creates the work of a single stage that is not fused with others.
@@ -200,7 +201,7 @@ impl Building {
         for (slot, target) in targets {
             self.call.outs.push((self.place(slot)?, target));
         }
-        let first = self.first.ok_or_else(|| Error::Internal("a call without a kernel".to_owned()))?;
+        let first = self.first.ok_or_else(|| Error::Internal("the call has no kernel".to_owned()))?;
         Ok(Work::Kernel(KernelWork {
             operation: first,
             generation: weights.generation(task.weights)?,
@@ -250,7 +251,7 @@ impl<'a> Thick<'a> {
     /// Returns the stage that writes `slot`.
     fn writer(&self, slot: SlotId) -> Result<&On<'a>> {
         let on = self.each.iter().find(|on| on.stage.writes().any(|written| written == slot));
-        on.ok_or_else(|| Error::Internal(format!("nobody writes slot {slot}")))
+        on.ok_or_else(|| Error::Internal(format!("no stage writes slot {slot}")))
     }
 
     /// Leases for writing the rows that the fused stage writes to the host's row store. Returns
@@ -283,7 +284,10 @@ impl<'a> Thick<'a> {
             return operator::nothing(self.sums()?);
         }
         if empty.contains(&true) {
-            return Err(Error::Internal(format!("some stages of {} have no row", self.task.step())));
+            return Err(Error::Internal(format!(
+                "some but not all stages of {} have no rows",
+                self.task.step()
+            )));
         }
         let mut building = self.building(&[], &stay)?;
         building.call.holds = holds;
@@ -320,7 +324,8 @@ impl<'a> Thick<'a> {
     /// Builds a second call that computes the same results, for an audit. It recomputes the rows
     /// that the worker has stashed, and then runs the same stages.
     fn twin(&self, stay: &[SlotId], targets: &[(SlotId, Target)]) -> Result<Call> {
-        let on = self.each.first().ok_or_else(|| Error::Internal("a run without a stage".to_owned()))?;
+        let on =
+            self.each.first().ok_or_else(|| Error::Internal("the fused stage has no stages".to_owned()))?;
         let before = self.stages.before(on, self.span)?;
         let building = self.building(&before, stay)?;
         // The answers to the tasks of the stages in `before` have the sums of these stages. The
@@ -355,7 +360,7 @@ impl On<'_> {
         let owners = self.owners()?;
         let here = match self.stages.schedule.place(self.task.stage) {
             Place::Lane(lane) => owners.location_of(lane, self.task.interval)?,
-            _ => return Err(Error::Internal(format!("{} is on no lane", self.task.step()))),
+            _ => return Err(Error::Internal(format!("{} does not run on a lane", self.task.step()))),
         };
         let mut last = self.task.stage;
         for (lane, reader) in &passed.readers {
@@ -384,7 +389,9 @@ impl On<'_> {
     /// Returns the workers that own weights. Fails if no worker owns weights.
     fn owners(&self) -> Result<&Owners> {
         let owners = self.weights.owning_workers();
-        owners.ok_or_else(|| Error::Internal("rows are passed, and no worker owns any weights".to_owned()))
+        owners.ok_or_else(|| {
+            Error::Internal("rows are passed between workers, but no worker owns weights".to_owned())
+        })
     }
 
     /// Returns the number of rows of a slot that stages may read. For a micro-batch, it includes

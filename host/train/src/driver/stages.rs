@@ -183,7 +183,7 @@ impl<'a> Stages<'a> {
 
     /// Returns the stage of the schedule that a step runs.
     fn stage(&self, step: Step) -> Result<&Stage> {
-        self.schedule.stage(step.stage).ok_or_else(|| Error::Internal(format!("{step}: no such stage")))
+        self.schedule.stage(step.stage).ok_or_else(|| Error::Internal(format!("{step} has no stage")))
     }
 
     /// Returns the stages of the program that a stage of the schedule consists of. A fused stage
@@ -220,7 +220,9 @@ impl<'a> Stages<'a> {
     /// Returns the operator that creates the work of an operation.
     pub(super) fn operator(&self, id: OperationId) -> Result<&dyn Operator> {
         let operator = self.operators.get(id.index());
-        operator.map(|operator| &**operator).ok_or_else(|| Error::Internal(format!("no operator {id}")))
+        operator
+            .map(|operator| &**operator)
+            .ok_or_else(|| Error::Internal(format!("there is no operator {id}")))
     }
 
     /// Returns the extents of one row of a slot.
@@ -231,20 +233,20 @@ impl<'a> Stages<'a> {
     /// Returns the kernel of an operation. Fails if the operation is an operator without a kernel.
     pub(super) fn layer(&self, operation: OperationId) -> Result<&Arc<Layer>> {
         let layer = self.layers.get(operation.index()).and_then(Option::as_ref);
-        layer.ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
+        layer.ok_or_else(|| Error::Internal(format!("operation {operation} has no open kernel")))
     }
 
     /// Returns the interval `id` of a domain (vertices or graphs). An interval is a contiguous
     /// range of rows that is scheduled as one unit.
     pub(super) fn interval(&self, domain: DomainId, id: IntervalId) -> Result<&Interval> {
         let interval = self.intervals_of(domain).get(id.index());
-        interval.ok_or_else(|| Error::Internal(format!("no interval {id}")))
+        interval.ok_or_else(|| Error::Internal(format!("there is no interval {id}")))
     }
 
     /// Returns the operation `id` of the program.
     pub(super) fn operation(&self, id: OperationId) -> Result<&Operation> {
         let operation = self.program.operations.get(id.index());
-        operation.ok_or_else(|| Error::Internal(format!("no operation {id}")))
+        operation.ok_or_else(|| Error::Internal(format!("there is no operation {id}")))
     }
 
     /// Returns the stages that `task` runs, each in the form that its operator reads.
@@ -272,7 +274,7 @@ impl<'a> Stages<'a> {
         part: Option<(Arc<Part>, f32)>,
     ) -> Result<On<'s>> {
         let stage = self.program.stage(id);
-        let stage = stage.ok_or_else(|| Error::Internal(format!("{}: no stage {id}", task.step())))?;
+        let stage = stage.ok_or_else(|| Error::Internal(format!("{} has no stage {id}", task.step())))?;
         Ok(On { stages: self, stage, id, pass, task, ages, weights, part })
     }
 

@@ -165,7 +165,7 @@ pub(super) fn matrices(frame: &Frame<'_>) -> Result<Vec<Matrix>, String> {
     let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
     let part = |at| match frame.part(at).map_err(|e| e.to_string())? {
         Decoded::Matrix(matrix) => Ok(matrix),
-        Decoded::Ids(_) => Err(format!("part {at} is a list")),
+        Decoded::Ids(_) => Err(format!("expected a matrix in part {at} of the message, found a list")),
     };
     (0..count).map(part).collect()
 }

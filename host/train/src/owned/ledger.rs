@@ -50,7 +50,7 @@ impl Owned for Ledger {
         let shape = self.parameters.of_use(number).ok().map(Parameter::shape);
         let differs = |part: &&Buffer| shape.is_some_and(|shape| (part.rows(), part.columns()) != shape);
         if let Some(part) = parts.iter().find(differs) {
-            return Err(format!("{} x {} values, not {shape:?}", part.rows(), part.columns()));
+            return Err(format!("found {} x {} values, expected {shape:?}", part.rows(), part.columns()));
         }
         let sums = self.sums.as_mut().ok_or_else(|| format!("there is no interval {interval}"))?;
         // Sums of rounds that are no longer in flight are removed, because the host does not report
@@ -109,7 +109,7 @@ impl Ledger {
             }
             Instruction::Own { key, extents, uses, decay } => {
                 let matrices = instruction::matrices(frame)?;
-                let own = instruction::buffer(matrices.first().ok_or("a parameter without values")?)?;
+                let own = instruction::buffer(matrices.first().ok_or("the parameter has no values")?)?;
                 match key {
                     TensorKey::Weight { parameter, version } => {
                         // A worker with a copy of the parameter receives the values after each
@@ -120,11 +120,11 @@ impl Ledger {
                     TensorKey::Moment { parameter, which, version } => {
                         let known = self.known(parameter.0.into(), version.0)?;
                         if known.moments().len() != usize::from(which) {
-                            return Err(format!("{key} out of turn"));
+                            return Err(format!("{key} was sent in the wrong order"));
                         }
                         known.take_moment(own)?;
                     }
-                    other => return Err(format!("{other} in place of a matrix of a parameter")),
+                    other => return Err(format!("expected a matrix of a parameter, found {other}")),
                 }
                 done
             }
@@ -205,7 +205,7 @@ impl Ledger {
     /// `version`.
     fn known(&mut self, number: u32, version: u64) -> Result<&mut Parameter, String> {
         let known = self.parameters.get_mut(number).ok().filter(|known| known.newest() == Some(version));
-        known.ok_or_else(|| format!("parameter {number} has no values of that update"))
+        known.ok_or_else(|| format!("parameter {number} has no values of update {version}"))
     }
 
     fn sums(&self) -> Result<&GradientSums, String> {
@@ -217,7 +217,10 @@ impl Ledger {
     fn begin(&mut self, tree: Tree, (nodes, tops): (Vec<Vec<Pair>>, Vec<Pair>)) -> Result<(), String> {
         let count = nodes.iter().map(Vec::len).sum::<usize>() + tops.len();
         if count > MAX_NODES || nodes.len() > MAX_NODES {
-            return Err(format!("{count} nodes of {} intervals", nodes.len()));
+            return Err(format!(
+                "found {count} tree nodes of {} intervals, but the maximum of either is {MAX_NODES}",
+                nodes.len()
+            ));
         }
         let nodes: Vec<Vec<Node>> = nodes.into_iter().map(instruction::nodes).collect();
         self.sums = Some(GradientSums::new(tree, &nodes, &instruction::nodes(tops)).map_err(said)?);
@@ -243,12 +246,15 @@ impl Ledger {
 fn sum_of(key: &TensorKey) -> Result<((u32, u32), usize), String> {
     match *key {
         TensorKey::Sum { of, round, node } => Ok(((round.0, of.0.into()), node as usize)),
-        _ => Err(format!("{key} in place of a sum")),
+        _ => Err(format!("expected a gradient sum, found {key}")),
     }
 }
 
 fn not_of(key: &TensorKey, parameter: &Parameter) -> String {
-    format!("{key} is not here; the newest values are of update {}", parameter.newest().unwrap_or(0))
+    format!(
+        "this worker does not have {key}; its newest values are of update {}",
+        parameter.newest().unwrap_or(0)
+    )
 }
 
 #[cfg(test)]
@@ -379,7 +385,7 @@ mod tests {
             asked(&mut ledger, &own_of(version, 0), &[matrix(&[version as f32; 6])]);
         }
         asked(&mut ledger, &own_of(4, 1), &[matrix(&[0.0; 6])]);
-        assert!(refused(&mut ledger, &own_of(3, 2), &[matrix(&[0.0; 6])]).contains("of that update"));
+        assert!(refused(&mut ledger, &own_of(3, 2), &[matrix(&[0.0; 6])]).contains("no values of update 3"));
         assert!(ledger.matrix(&weight(2)).is_none());
         assert!(ledger.matrix(&weight(3)).is_some());
         // Values that are not those of the version before do not stay.
@@ -480,15 +486,20 @@ mod tests {
         let early = ledger.add(SEVEN, IntervalId(0), parts(&[[0.0; 6]])).unwrap_err();
         assert!(early.contains("no interval"), "{early}");
         asked(&mut ledger, &begin(false), &[]);
-        assert!(refused(&mut ledger, &own(7, vec![7], 0), &[]).contains("without values"));
+        assert!(refused(&mut ledger, &own(7, vec![7], 0), &[]).contains("has no values"));
         assert!(refused(&mut ledger, &own(7, vec![7], 1), &[matrix(&[0.0; 6])]).contains("has no values"));
         asked(&mut ledger, &own(7, vec![7], 0), &[matrix(&[0.0; 6])]);
         let short = instruction::matrix((1, 3), &[0.0; 3]).unwrap();
-        assert!(refused(&mut ledger, &own(7, vec![7], 1), &[short]).contains("1 x 3 values, not 2 x 3"));
-        assert!(refused(&mut ledger, &own(7, vec![7], 2), &[matrix(&[0.0; 6])]).contains("out of turn"));
+        assert!(
+            refused(&mut ledger, &own(7, vec![7], 1), &[short])
+                .contains("found 1 x 3 values, expected 2 x 3")
+        );
+        assert!(
+            refused(&mut ledger, &own(7, vec![7], 2), &[matrix(&[0.0; 6])]).contains("in the wrong order")
+        );
         for (interval, of, words) in [
             (2, parts(&[[0.0; 6]]), "no interval 2"),
-            (0, parts(&[[0.0; 6], [0.0; 6]]), "2 parts"),
+            (0, parts(&[[0.0; 6], [0.0; 6]]), "2 partial sums"),
             (0, vec![Buffer::zeroed(3, 2).unwrap()], "3 x 2 values"),
         ] {
             let error = ledger.add(SEVEN, IntervalId(interval), of).unwrap_err();
@@ -498,10 +509,10 @@ mod tests {
         let wrong = Instruction::Begin { atoms: 2, nodes, tops: vec![(1, 0)], delayed: false, rounds: 1 };
         assert!(!refused(&mut ledger, &wrong, &[]).starts_with("Owned"));
         for (instruction, words) in [
-            (Instruction::Give { key: sum(3, 1, 0) }, "no gradient 3"),
-            (Instruction::Give { key: sum(7, 1, 1) }, "no gradient 7"),
+            (Instruction::Give { key: sum(3, 1, 0) }, "no gradient of use 3"),
+            (Instruction::Give { key: sum(7, 1, 1) }, "no gradient of use 7"),
             (Instruction::Fill { round: 1, intervals: vec![0], uses: vec![(7, 3, 2)] }, "3 x 2 values"),
-            (update(6, vec![3]), "is not here"),
+            (update(6, vec![3]), "no parameter 3"),
         ] {
             let told = refused(&mut ledger, &instruction, &[]);
             assert!(told.contains(words), "{instruction:?}: {told}");

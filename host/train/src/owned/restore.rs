@@ -50,7 +50,7 @@ impl Owners {
         let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.there.len()];
         for Answered { at, reply, .. } in ask(asking, instructions, true)? {
             let Reply::Owned { parameters } = reply else {
-                return Err(exclude(asking, at, format!("{reply:?} in place of its parameters")));
+                return Err(exclude(asking, at, format!("expected its parameters, found {reply:?}")));
             };
             held.get_mut(at.index()).into_iter().for_each(|of| of.clone_from(&parameters));
         }

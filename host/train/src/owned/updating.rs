@@ -186,7 +186,7 @@ impl Owners {
                 Reply::Refused { parameter } if (parameter as usize) < self.parameters.len() => {
                     return Ok(Err(Refused::Gradient(parameter as usize)));
                 }
-                other => return Err(exclude(asking, at, format!("{other:?} in place of an update"))),
+                other => return Err(exclude(asking, at, format!("expected an update, found {other:?}"))),
             }
         }
         self.compare(asking, &digests)?;
@@ -212,7 +212,8 @@ impl Owners {
             let differs = found.iter().find(|(_, digest)| Some(*digest) != counts);
             if let Some(&(at, _)) = differs {
                 let reason = format!(
-                    "its values of parameter {number} differ from those of {} other workers after the same update",
+                    "its values of parameter {number} differ from those of {} other workers with \
+                     the same update",
                     found.len() - 1
                 );
                 return Err(exclude(asking, at, reason));
@@ -255,7 +256,7 @@ impl Owners {
                 Reply::Done => {}
                 // The worker that sends the sums has failed, or its connection to this one has.
                 Reply::Late => return Err(Error::Gone { at }),
-                other => return Err(exclude(asking, at, format!("{other:?} in place of a gradient"))),
+                other => return Err(exclude(asking, at, format!("expected a gradient, found {other:?}"))),
             }
         }
         Ok(())
@@ -280,7 +281,7 @@ impl Owners {
             for Answered { reply, .. } in ask(asking, vec![(at, instruction)], false)? {
                 match reply {
                     Reply::Norm { sum: found } => sum = found,
-                    other => return Err(exclude(asking, at, format!("{other:?} in place of a norm"))),
+                    other => return Err(exclude(asking, at, format!("expected a norm, found {other:?}"))),
                 }
             }
         }

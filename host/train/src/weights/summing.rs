@@ -80,7 +80,11 @@ impl GradientSums {
     ) -> Result<Vec<Buffer>, String> {
         let nodes = self.nodes(interval).ok_or_else(|| format!("there is no interval {interval}"))?;
         if parts.len() != nodes.len() {
-            return Err(format!("{} parts of interval {interval}, not {}", parts.len(), nodes.len()));
+            return Err(format!(
+                "found {} partial sums of interval {interval}, expected {}",
+                parts.len(),
+                nodes.len()
+            ));
         }
         let empty = self.empty();
         let sums = self.sums.entry((round, number)).or_insert(empty);
@@ -88,7 +92,8 @@ impl GradientSums {
         for (index, part) in nodes.zip(parts) {
             let of = self.tops.partition_point(|(_, first)| *first <= index).saturating_sub(1);
             let top = self.tops.get(of).zip(sums.get_mut(of));
-            let ((combine, first), sum) = top.ok_or_else(|| format!("part {index} is of no sum"))?;
+            let ((combine, first), sum) =
+                top.ok_or_else(|| format!("partial sum {index} belongs to no sum"))?;
             match sum.has(index - first, combine) {
                 true => added.push(part),
                 false => sum.put(index - first, part, combine, &mut added)?,
@@ -122,7 +127,7 @@ impl GradientSums {
     /// Returns a message if the sum is missing or incomplete.
     pub(crate) fn top(&self, of: (u32, u32), top: usize) -> Result<ReadRows, String> {
         let sums = self.sums.get(&of).and_then(|sums| sums.get(top)).zip(self.tops.get(top));
-        let (sum, (combine, _)) = sums.ok_or_else(|| format!("no gradient {} has come", of.1))?;
+        let (sum, (combine, _)) = sums.ok_or_else(|| format!("no gradient of use {} has arrived", of.1))?;
         let whole = sum.whole(combine)?;
         whole.read(0..whole.rows()).map_err(said)
     }
@@ -138,7 +143,7 @@ impl GradientSums {
         uses: &[u32],
         then: impl FnOnce(&[f32]) -> T,
     ) -> Result<T, String> {
-        let (own, further) = uses.split_first().ok_or("a parameter without a use")?;
+        let (own, further) = uses.split_first().ok_or("the parameter has no uses")?;
         let named = |reason| format!("parameter {own}: {reason}");
         if further.is_empty() && self.tops.len() == 1 {
             return Ok(then(self.top((round, *own), 0).map_err(named)?.view().data()));
@@ -157,7 +162,7 @@ impl GradientSums {
         for top in 0..self.tops.len() {
             all.extend_from_slice(self.top(of, top)?.view().data());
         }
-        let root = self.root.as_ref().ok_or("sums that do not cover the tree")?;
+        let root = self.root.as_ref().ok_or("the sums do not cover the tree")?;
         let length = all.len() / self.tops.len().max(1);
         let mut scratch = vec![0.0; root.scratch_len(length)];
         Ok(root.sum(&all, length, &mut scratch).map_err(said)?.to_vec())
@@ -213,7 +218,7 @@ impl Level {
             let (mut into, part) = (into.view_mut(), part.view());
             let (into, part) = (into.data_mut(), part.data());
             if into.len() != part.len() {
-                return Err(format!("a part of {} values, not {}", part.len(), into.len()));
+                return Err(format!("found a partial sum of {} values, expected {}", part.len(), into.len()));
             }
             match raw {
                 true => into.iter_mut().zip(part).for_each(|(sum, value)| *sum = 0.0 + *sum + value),
@@ -271,7 +276,7 @@ impl Summing {
                 }
                 Sum::AddLevel { level, from } => (level, self.levels.remove(&from).and_then(Level::buffer)),
             };
-            let (sum, part) = self.levels.remove(&level).zip(part).ok_or("a sum was not begun")?;
+            let (sum, part) = self.levels.remove(&level).zip(part).ok_or("a partial sum is missing")?;
             let (sum, over) = sum.add(part)?;
             free.extend(over);
             self.done += 1;
@@ -299,7 +304,7 @@ impl Summing {
             Some(Level::Sum(whole)) => Some(whole).filter(|_| done == all),
             _ => None,
         };
-        whole.ok_or_else(|| format!("{done} of {all} additions are done"))
+        whole.ok_or_else(|| format!("only {done} of {all} additions are done"))
     }
 
     /// Returns all buffers of the sum and of the waiting partial sums.

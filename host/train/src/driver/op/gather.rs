@@ -41,7 +41,7 @@ impl Operator for Gather {
         let graph = lists.graph.clone();
         let from = call.source(on, on.slot(Scope::All, 0)?, on.count()?)?;
         let into =
-            on.written(0).ok_or_else(|| Error::Internal(format!("{} writes nothing", on.stage.name)))?;
+            on.written(0).ok_or_else(|| Error::Internal(format!("{} writes no slot", on.stage.name)))?;
         let (into, rows) = (call.written(on, into)?, on.rows()?.len());
         let lists = Arc::new(GatherLists { graph, outgoing: reversed, factors, weights });
         call.step(on, CallStep::Gather(GatherStep { normalisation, reversed, lists, from, into, rows }));

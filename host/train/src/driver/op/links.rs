@@ -25,7 +25,7 @@ impl Operator for Links {
         let (pieces, mut gradient) = (on.all()?, on.write_f32(0)?);
         let mut parts = whole(&on.weights.loss_parts(0, on.task.round, on.task.interval))?;
         let links = on.stages.inputs.links.clone();
-        let links = links.ok_or_else(|| Error::Internal("no links are predicted".to_owned()))?;
+        let links = links.ok_or_else(|| Error::Internal("the run does not predict links".to_owned()))?;
         let dataset = on.stages.inputs.dataset.clone();
         let (seed, round) = (on.stages.seed, on.round());
         let drawn = links.of_epoch(seed, round);

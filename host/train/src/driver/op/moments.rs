@@ -70,7 +70,11 @@ fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, Vi
     for (rows, lease) in pieces {
         match lease {
             Lease::F32(lease) => views.push((rows.start, lease.view())),
-            Lease::Bf16(_) => return Err("rows of a norm over all rows are not stored as f32".to_owned()),
+            Lease::Bf16(_) => {
+                return Err(
+                    "the rows that a normalisation over all rows reads are not stored as f32".to_owned()
+                );
+            }
         }
     }
     Ok(views)
@@ -79,7 +83,7 @@ fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, Vi
 /// Returns the view of the row range `rows`, which must lie within one of the pieces in `views`.
 fn part<'a>(views: &[(usize, View<'a>)], rows: &Range<usize>) -> std::result::Result<View<'a>, String> {
     let inside = |(start, view): &&(usize, View<'a>)| *start <= rows.start && rows.end <= start + view.rows();
-    let (start, view) = views.iter().find(inside).ok_or("an interval's rows are not in one piece")?;
+    let (start, view) = views.iter().find(inside).ok_or("the rows of an interval are not contiguous")?;
     Ok(view.slice(rows.start - start, rows.len()))
 }
 
@@ -154,12 +158,13 @@ impl<A: Arithmetic> Operator for OverRows<A> {
             Phase::BackwardSources => {
                 let mut own = self.own.borrow_mut();
                 let at = own.iter().position(|(known, _)| *known == (round, interval));
-                let missing = || Error::Internal(format!("{}: no moments from forward", on.step()));
+                let missing =
+                    || Error::Internal(format!("{}: the forward step stored no moments", on.step()));
                 let (_, moments) = own.swap_remove(at.ok_or_else(missing)?);
                 let means = self.means.of(which());
                 let (pieces, output, mut gradient) = (on.all()?, on.own(0)?, on.write_f32(0)?);
                 host(move || {
-                    let moments = moments.get().ok_or("moments were never computed")?;
+                    let moments = moments.get().ok_or("the moments were never computed")?;
                     let views = views(&pieces)?;
                     let own = part(&views, &rows)?;
                     let means = means.get_or_init(|| A::means(own.columns(), all(&views)));

@@ -47,7 +47,7 @@ impl Passing {
     pub(super) fn take(&self, interval: IntervalId) -> Result<Buffer> {
         let place = self.used.borrow_mut().remove(&interval);
         place.ok_or_else(|| {
-            Error::Internal(format!("rows of interval {interval} were taken, or never written"))
+            Error::Internal(format!("the rows of interval {interval} were already taken, or never written"))
         })
     }
 
