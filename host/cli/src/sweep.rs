@@ -547,7 +547,7 @@ fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize), by: Part) ->
     let result = match (outcome, row.metric) {
         (Outcome::Failed(text), _) => format!("failed: {text}"),
         (_, Some(metric)) => {
-            let found = measured(metric, row.of(by));
+            let found = measured(metric, row.metric_on(by));
             let took = match outcome {
                 Outcome::Found(_) => "already trained".to_owned(),
                 _ => seconds(row.seconds.unwrap_or_default()),

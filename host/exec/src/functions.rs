@@ -29,7 +29,11 @@ impl Outlook {
     /// their own tasks). Returns `None` if the executor charges nothing. A missing deployment sets
     /// no limit.
     #[must_use]
-    pub fn of(executor: &Executor, emulator: &eciton_recipe::Emulator, intervals: u32) -> Option<Self> {
+    pub fn for_executor(
+        executor: &Executor,
+        emulator: &eciton_recipe::Emulator,
+        intervals: u32,
+    ) -> Option<Self> {
         let cut = |most: &ConcurrencyLimit| Cut::find(executor.functions, intervals, most);
         match executor.kind {
             ExecutorKind::Emulated => {
@@ -113,9 +117,9 @@ mod tests {
     fn what_is_known_before_a_run_is_told() {
         let mut executor = Executor { functions: FunctionCount::Fixed(9), ..Executor::default() };
         let emulator = eciton_recipe::Emulator { account_concurrency: 4, ..Default::default() };
-        assert_eq!(Outlook::of(&executor, &emulator, 2), None, "nothing is charged");
+        assert_eq!(Outlook::for_executor(&executor, &emulator, 2), None, "nothing is charged");
         executor.kind = ExecutorKind::Emulated;
-        let outlook = Outlook::of(&executor, &emulator, 2);
+        let outlook = Outlook::for_executor(&executor, &emulator, 2);
         let cut = outlook.and_then(|outlook| outlook.cut).map(|cut| cut.to_string());
         assert_eq!(cut.as_deref(), Some("9 asked for, 4 given: emulator.account_concurrency is 4"));
     }

@@ -194,8 +194,8 @@ pub fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
     write_text(&mut out, (24.0, 30.0), "start", 17, INK, &format!("{dataset}, {model}, seed {seed}"));
 
     let losses: Vec<_> = shown.iter().map(|e| (f64::from(e.epoch), finite(e.loss))).collect();
-    let values = Scale::of(losses.iter().filter_map(|&(_, loss)| loss));
-    let best = BestEpoch::of(epochs, caption.keep).map(|best| best.epoch);
+    let values = Scale::for_values(losses.iter().filter_map(|&(_, loss)| loss));
+    let best = BestEpoch::find(epochs, caption.keep).map(|best| best.epoch);
     let panel = Panel { left: 70.0, right: 400.0, epochs: range, values };
     let title = match values.is_logarithmic() {
         true => format!("{}, logarithmic", caption.loss()),

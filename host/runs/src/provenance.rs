@@ -39,7 +39,7 @@ pub struct DataDigest {
 impl DataDigest {
     /// Computes the digests of a prepared data set. Sections whose checksums a store has verified
     /// are not read again.
-    pub fn of(dataset: &Dataset) -> Self {
+    pub fn compute(dataset: &Dataset) -> Self {
         let checksums = checksum::for_dataset(dataset);
         let hash = |wanted: &dyn Fn(Part) -> bool| {
             let mut hasher = Sha256::new();
@@ -273,7 +273,7 @@ mod tests {
         let data = eciton_formats::builtin("cora").unwrap();
         let mut other = data.clone();
         other.split.test.pop();
-        let (then, now) = (DataDigest::of(&data), DataDigest::of(&other));
+        let (then, now) = (DataDigest::compute(&data), DataDigest::compute(&other));
         assert_ne!(then.all, now.all);
         let told = then.differences(&now, |_| true);
         let wanted = format!("the digest of the data's split was {} and is now {}", then.split, now.split);

@@ -113,7 +113,7 @@ pub struct Target {
 
 impl Target {
     /// Creates the report from the epochs of a seed.
-    pub fn of(until: Until, epoch: Option<u32>, epochs: &[EpochReport]) -> Self {
+    pub fn from_epochs(until: Until, epoch: Option<u32>, epochs: &[EpochReport]) -> Self {
         let counted = |report: &&EpochReport| epoch.is_none_or(|epoch| report.epoch <= epoch);
         let better = |best: Metrics, found: Metrics| {
             let goodness = |of: &Metrics| of.goodness_on(until.part);
@@ -121,7 +121,7 @@ impl Target {
         };
         let best = epochs.iter().filter_map(|report| report.metrics).reduce(better);
         let seconds = epochs.iter().filter(counted).map(|report| report.seconds).sum();
-        Self { until, epoch, seconds, best: best.and_then(|best| best.of(until.part)) }
+        Self { until, epoch, seconds, best: best.and_then(|best| best.value_on(until.part)) }
     }
 }
 

@@ -119,7 +119,7 @@ pub struct Input {
 }
 
 impl Input {
-    fn of(encoder: &Encoder) -> Self {
+    fn from_encoder(encoder: &Encoder) -> Self {
         Self {
             name: encoder.name.clone(),
             kind: encoder.kind.name().to_owned(),
@@ -196,7 +196,7 @@ pub struct Tokens {
 impl Tokens {
     /// Returns the tokens of a vocabulary, in the form of the schema file.
     #[must_use]
-    pub fn of(vocabulary: &Vocabulary) -> Self {
+    pub fn from_vocabulary(vocabulary: &Vocabulary) -> Self {
         let unit = match vocabulary.unit {
             Unit::Characters => TokenUnit::Characters,
             Unit::Bytes => TokenUnit::Bytes,
@@ -261,7 +261,7 @@ impl Columns {
 
 impl Schema {
     /// Creates the schema of a data set as it was read, for a model with this learning task.
-    pub fn of(dataset: &Dataset, task: TaskType) -> Self {
+    pub fn from_dataset(dataset: &Dataset, task: TaskType) -> Self {
         let names = &dataset.names;
         let mut features = Columns::new(dataset.features.columns(), &names.features);
         if is_identity(&dataset.features) {
@@ -269,7 +269,7 @@ impl Schema {
             features.vertices = Some(vertex_digest(dataset));
         }
         if let Some(encoded) = &dataset.encoded {
-            features.inputs = encoded.encoders.iter().map(Input::of).collect();
+            features.inputs = encoded.encoders.iter().map(Input::from_encoder).collect();
         }
         features.scaling = Some(scaled(dataset));
         if let Scaling::Columns(moments) = &dataset.scaling {
@@ -290,7 +290,7 @@ impl Schema {
         };
         let edge_features =
             if edges == 0 { Columns::default() } else { Columns::new(edges, &names.edge_features) };
-        let data = Some(DataDigest::of(dataset));
+        let data = Some(DataDigest::compute(dataset));
         Self { version: VERSION, task, features, edge_features, outputs, tokens: None, data }
     }
 
@@ -321,7 +321,7 @@ impl Schema {
     /// Returns this schema with the tokens of `vocabulary`. All feature columns then contain token
     /// indices.
     pub fn with_tokens(mut self, vocabulary: Option<&Vocabulary>) -> Self {
-        self.tokens = vocabulary.map(Tokens::of);
+        self.tokens = vocabulary.map(Tokens::from_vocabulary);
         if self.tokens.is_some() {
             self.features.all().iter_mut().for_each(|column| column.kind = ColumnType::Token);
         }

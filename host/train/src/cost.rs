@@ -142,7 +142,7 @@ impl<'a> Study<'a> {
         config.run_here();
         config.run.threads = Some(eciton_recipe::cloud::threads(self.place.executor.memory_mb));
         let options = Options { cache: CachePolicy::User, ..Options::default() };
-        plan_on(self.published.of(&config.data)?, &config, &options)
+        plan_on(self.published.dataset(&config.data)?, &config, &options)
     }
 
     /// Runs a job in this process. Returns its processor seconds, and the sizes in bytes of its
@@ -272,7 +272,7 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
     let mut jobs = Vec::with_capacity(trials.configs.len());
     let (limit, modelled) = time_limit(trials.place)?;
     for config in trials.configs {
-        let mut job = Job::of(config, (trials.seeds, Part::default()), class.as_deref(), &mut files)?;
+        let mut job = Job::train(config, (trials.seeds, Part::default()), class.as_deref(), &mut files)?;
         budget(&mut job, limit, modelled);
         jobs.push(job);
     }
@@ -308,7 +308,7 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
             let make = |epochs: u32, files: &mut Files| {
                 let mut config = config.clone();
                 config.run.epochs = epochs;
-                Job::of(&config, (1, Part::default()), None, files)
+                Job::train(&config, (1, Part::default()), None, files)
             };
             let found = study.pilot(&make, (shape.fit.trial, config.run.epochs))?;
             measured.push((shape.plan.epoch_flops, found));

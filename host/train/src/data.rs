@@ -111,7 +111,7 @@ impl Inputs {
             return Err(Error::NoLabels { dataset: dataset.name });
         }
         let metric = Metric::choose(run.metric, task, classes)?;
-        let schema = Schema::of(&dataset, task);
+        let schema = Schema::from_dataset(&dataset, task);
         // The schema has the encoders, and the run reads only the features.
         dataset.encoded = None;
         let held =
@@ -151,7 +151,7 @@ impl Inputs {
         let one = |id| interval(&targets, &vertices, &atoms, &cut, id, &in_training);
         let intervals: Vec<Interval> = cut.ids().map(one).collect::<Result<_>>()?;
         let edge_features = dataset.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
-        let readout = dataset.graphs.as_ref().map(Readout::of).transpose()?;
+        let readout = dataset.graphs.as_ref().map(Readout::from_graphs).transpose()?;
         let standing = readout.as_ref().map_or(&[][..], |readout| &readout.standing);
         let of_graphs = readout.as_ref().map(|_| graph_labels(&dataset, standing));
         let graphs = match &of_graphs {
@@ -196,13 +196,14 @@ impl Inputs {
     /// none, they are also removed from the schema, so that later predictions do not require them.
     ///
     /// # Errors
-    /// Returns the errors of [`EdgeData::of`] if the edge features do not suit the model.
+    /// Returns the errors of [`EdgeData::for_model`] if the edge features do not suit the model.
     pub(crate) fn with_edges(mut self, model: &Model) -> Result<Self> {
         let features = match Arc::get_mut(&mut self.dataset) {
             Some(dataset) => dataset.edge_features.take(),
             None => self.dataset.edge_features.clone(),
         };
-        let edges = EdgeData::of(model, &self.dataset.graph, features, &|row| self.vertices.name(row))?;
+        let edges =
+            EdgeData::for_model(model, &self.dataset.graph, features, &|row| self.vertices.name(row))?;
         if let Some(weights) = &edges.weights {
             self.scale = Arc::new(weights.symmetric_scale(&self.dataset.graph));
         }

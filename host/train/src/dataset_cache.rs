@@ -37,7 +37,7 @@ impl Published {
     ///
     /// # Errors
     /// Returns the errors of [`data::open`]. Errors are not cached, so the next call tries again.
-    pub(crate) fn of(&self, data: &Data) -> Result<Dataset> {
+    pub(crate) fn dataset(&self, data: &Data) -> Result<Dataset> {
         let key = key(data);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, dataset)) = last.as_ref().filter(|(known, _)| *known == key) {
@@ -53,15 +53,15 @@ impl Published {
     /// Returns the digests of the data set that a run with this configuration trains on.
     ///
     /// # Errors
-    /// Returns the errors of [`Published::of`], and an error if the settings do not suit the data
-    /// set.
+    /// Returns the errors of [`Published::dataset`], and an error if the settings do not suit the
+    /// data set.
     pub(crate) fn digest(&self, config: &Config) -> Result<DataDigest> {
         let key = (config.data.clone(), config.run.init.clone());
         let locked = || self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, digest)) = locked().iter().find(|(known, _)| *known == key) {
             return Ok(digest.clone());
         }
-        let digest = DataDigest::of(&checked(config, self.of(&config.data)?)?);
+        let digest = DataDigest::compute(&checked(config, self.dataset(&config.data)?)?);
         let mut digests = locked();
         if digests.len() == MAX_DIGESTS {
             digests.remove(0);
@@ -90,12 +90,12 @@ mod tests {
             Data { source, split_seed, ..Data::default() }
         };
         let published = Published::default();
-        let first = published.of(&of("a", 0)).unwrap();
+        let first = published.dataset(&of("a", 0)).unwrap();
         // The files are not read again, for any split of their data.
         std::fs::remove_dir_all(dir.path().join("a")).unwrap();
-        assert_eq!(published.of(&of("a", 1)).unwrap(), first);
-        assert_eq!(published.of(&of("b", 0)).unwrap().graph.vertices(), 2);
-        assert!(published.of(&of("a", 0)).is_err(), "it was let go of");
-        assert!(published.of(&of("c", 0)).is_err());
+        assert_eq!(published.dataset(&of("a", 1)).unwrap(), first);
+        assert_eq!(published.dataset(&of("b", 0)).unwrap().graph.vertices(), 2);
+        assert!(published.dataset(&of("a", 0)).is_err(), "it was let go of");
+        assert!(published.dataset(&of("c", 0)).is_err());
     }
 }

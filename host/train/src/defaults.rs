@@ -56,7 +56,7 @@ pub fn is_open(config: &Config) -> bool {
 pub fn statistics(config: &Config) -> Result<Statistics> {
     let config = readable(config)?;
     let dataset = data::with_labels(&config.data, data::read_to_train(&config)?)?;
-    Ok(Statistics::of(&config, &dataset))
+    Ok(Statistics::compute(&config, &dataset))
 }
 
 /// Returns the configuration with all default settings that follow from its data set, which is read
@@ -142,7 +142,7 @@ pub(crate) fn settled(config: &Config, dataset: Option<Dataset>) -> Result<(Conf
         None => data::read_to_train(&config)?,
     };
     let dataset = data::with_labels(&config.data, dataset)?;
-    let config = settle_by(&config, &Statistics::of(&config, &dataset))?;
+    let config = settle_by(&config, &Statistics::compute(&config, &dataset))?;
     Ok((config, Some(dataset)))
 }
 

@@ -384,7 +384,7 @@ pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
         let Some(tally) = metrics::Tally::from_scores(view.data(), view.stride(), labels, ids) else {
             return Ok(None);
         };
-        let mut found = Quality::of(part, &tally, &stages.inputs.dataset.names);
+        let mut found = Quality::from_tally(part, &tally, &stages.inputs.dataset.names);
         found.roc_auc = metrics::roc_auc(view.data(), view.stride(), labels, ids);
         found.average_precision = metrics::average_precision(view.data(), view.stride(), labels, ids);
         Ok(Some(found))

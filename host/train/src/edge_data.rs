@@ -52,7 +52,7 @@ impl EdgeWeights {
 
     /// Returns the weights of the edges in one vertex's list of `lists`, which are out-lists if
     /// `outgoing`.
-    pub(crate) fn of(&self, lists: &Adjacency, vertex: u32, outgoing: bool) -> &[f32] {
+    pub(crate) fn for_vertex(&self, lists: &Adjacency, vertex: u32, outgoing: bool) -> &[f32] {
         let bounds = &lists.offsets()[vertex as usize..vertex as usize + 2];
         &self.along(outgoing)[bounds[0] as usize..bounds[1] as usize]
     }
@@ -60,8 +60,9 @@ impl EdgeWeights {
     /// Returns the factor of each vertex in symmetric normalisation. It is (1 + w)^-1/2, where w is
     /// the total weight of the vertex's incoming edges.
     pub(crate) fn symmetric_scale(&self, graph: &Graph) -> Vec<f32> {
-        let sum =
-            |v: u32| -> f64 { self.of(graph.incoming(), v, false).iter().copied().map(f64::from).sum() };
+        let sum = |v: u32| -> f64 {
+            self.for_vertex(graph.incoming(), v, false).iter().copied().map(f64::from).sum()
+        };
         (0..graph.vertices()).map(|v| (1.0 / (1.0 + sum(v)).sqrt()) as f32).collect()
     }
 
@@ -156,7 +157,7 @@ impl EdgeData {
     /// Returns [`Error::Plan`] if the model reads edge features that the data does not have.
     /// Returns [`Error::NegativeWeight`] for a negative weight in a model with symmetric
     /// normalisation.
-    pub(crate) fn of(
+    pub(crate) fn for_model(
         model: &Model,
         graph: &Graph,
         features: Option<EdgeFeatures>,
@@ -216,7 +217,7 @@ mod tests {
         assert_eq!(known.row(graph.outgoing(), 2, 2, true), [5.0, -5.0]);
         let weights = EdgeWeights::new(rows.column(0).unwrap(), &reverse());
         assert_eq!(weights.along(true)[..], [3.0, 5.0, 1.0, 2.0, 4.0]);
-        assert_eq!(weights.of(graph.incoming(), 1, false), [3.0, 4.0]);
+        assert_eq!(weights.for_vertex(graph.incoming(), 1, false), [3.0, 4.0]);
         assert_eq!(weights.symmetric_scale(&graph)[1], 1.0 / 8f32.sqrt());
     }
 }

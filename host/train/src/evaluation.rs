@@ -56,7 +56,7 @@ pub(crate) struct Keeps {
 
 impl Keeps {
     /// Decides which results must remain in memory for a caller that needs `asked`.
-    pub(crate) fn of(asked: Asked, options: &Options, inputs: &Inputs) -> Self {
+    pub(crate) fn decide(asked: Asked, options: &Options, inputs: &Inputs) -> Self {
         let (asks, strips) = (options.scores || options.embeddings, options.strips.is_some());
         match asked {
             Asked::Nothing => Self { scores: false, embeddings: false, strips },

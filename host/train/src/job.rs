@@ -246,7 +246,7 @@ impl Job {
     /// # Errors
     /// Returns an error if data or files do not exist, or if the configuration cannot be written as
     /// a recipe.
-    pub fn of(
+    pub fn train(
         config: &Config,
         (seeds, part): (u32, Part<'_>),
         numeric_class: Option<&str>,
@@ -481,10 +481,10 @@ pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fet
                     // files.
                     kept.parent().map_or(Ok(()), bundle::remove)?;
                     checkpoint::readdress(&run, |own| settle(own, &config))?;
-                    let dataset = place.published.of(&config.data)?;
+                    let dataset = place.published.dataset(&config.data)?;
                     resume_on(dataset, &run, false, &options, &mut Silent)
                 }
-                None => train_on(place.published.of(&config.data)?, &config, &options, &mut Silent),
+                None => train_on(place.published.dataset(&config.data)?, &config, &options, &mut Silent),
             };
             match trained {
                 Ok(summary) if summary.stopped => move_folder(&checkpoints, &run.join(CHECKPOINTS))?,
@@ -648,7 +648,7 @@ mod tests {
 
     fn job(pause_before_ms: Option<u64>, budget_clock: BudgetClock) -> Job {
         let mut files = Files::default();
-        let job = Job::of(&Config::default(), (1, Part::default()), None, &mut files).unwrap();
+        let job = Job::train(&Config::default(), (1, Part::default()), None, &mut files).unwrap();
         Job { pause_before_ms, budget_clock, ..job }
     }
 

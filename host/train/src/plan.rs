@@ -115,8 +115,8 @@ pub struct FunctionsPlan {
 
 impl FunctionsPlan {
     /// Returns the facts about functions, or `None` if the configuration uses no functions.
-    fn of(config: &Config, intervals: u32) -> Result<Option<Self>> {
-        let Some(outlook) = Outlook::of(&config.executor, &config.emulator, intervals) else {
+    fn from_config(config: &Config, intervals: u32) -> Result<Option<Self>> {
+        let Some(outlook) = Outlook::for_executor(&config.executor, &config.emulator, intervals) else {
             return Ok(None);
         };
         let prices = eciton_exec::prices()?;
@@ -388,9 +388,9 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
         weight_versions: config.pipeline.weight_versions(),
         stages,
         spans: spans(&draft, config, &rows),
-        lanes: LanesPlan::of(&draft, config, &rows),
+        lanes: LanesPlan::from_draft(&draft, config, &rows),
         planned: planned(&draft, config)?,
-        functions: FunctionsPlan::of(config, intervals)?,
+        functions: FunctionsPlan::from_config(config, intervals)?,
         fits: memory::check(&draft.planned.memory, config.run.memory_bytes).is_ok(),
         memory: draft.planned.memory,
     })

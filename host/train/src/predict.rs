@@ -71,7 +71,7 @@ enum Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    fn of(data: Option<&'a Data>) -> Self {
+    fn from_data(data: Option<&'a Data>) -> Self {
         data.map_or(Self::Run, Self::Named)
     }
 }
@@ -210,7 +210,7 @@ pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Res
 /// Returns an error if the run folder is damaged, or if the data cannot be read or does not fit the
 /// model.
 pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Evaluation> {
-    evaluate_data(run, Shown::of(data), options)
+    evaluate_data(run, Shown::from_data(data), options)
 }
 
 /// Computes the metrics of a model on a data set in memory, like [`evaluate`].
@@ -247,7 +247,7 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
 /// # Errors
 /// Returns the errors of [`evaluate`].
 pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Predictions> {
-    predict_data(run, Shown::of(data), options)
+    predict_data(run, Shown::from_data(data), options)
 }
 
 /// Computes the scores of a model on a data set in memory, like [`predict`].

@@ -25,7 +25,7 @@ pub(crate) struct Readout {
 }
 
 impl Readout {
-    pub(crate) fn of(graphs: &Graphs) -> Result<Self> {
+    pub(crate) fn from_graphs(graphs: &Graphs) -> Result<Self> {
         Ok(Self { lists: graphs.by_number()?, standing: graphs.standing() })
     }
 }

@@ -95,7 +95,7 @@ fn resume_data(
     };
     let mut session = Session::new(&config, &options, dataset, Asked::Folder)?;
     session.origins = std::mem::take(&mut found.origins);
-    let events = Events::of(&options, options.seeds)?;
+    let events = Events::from_options(&options, options.seeds)?;
     let recorder = Recorder { folder: Some(folder), events, ..Recorder::default() };
     let recipe = found.record.recipe.clone();
     let mut going = Run { config: &config, options: &options, session, recorder, begun, recipe };
@@ -103,7 +103,7 @@ fn resume_data(
         return Err(Error::Internal("a resumed run has no checkpointer".to_owned()));
     };
     let session = &going.session;
-    let versions = Versions::of(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
+    let versions = Versions::current(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
     let data = session
         .fingerprint
         .as_ref()

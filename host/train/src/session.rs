@@ -132,10 +132,10 @@ impl Session {
         let Draft { inputs, settings: model, scaled, kernels, threads, stripped, planned } = draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
-        let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
+        let fingerprint = watched.then(|| Fingerprint::compute(&inputs)).transpose()?;
         let inputs = inputs.complete(&program, threads)?;
         let training = RowBatches::new(&config.batch, &inputs).rows();
-        let epochs = Epochs::of(config.batch.rounds(training));
+        let epochs = Epochs::with_rounds(config.batch.rounds(training));
         let whole = inputs.intervals.len() as u32;
         let intervals = program.apart.unwrap_or(whole);
         let last = config.run.epochs.checked_mul(epochs.rounds());
@@ -174,7 +174,7 @@ impl Session {
         let sums = sums(config, &inputs, chooser.as_ref(), intervals);
         let sizes = (inputs.shape.rows.into(), inputs.dataset.graph.edges(), schedule.computing().len());
         let in_flight = settings.in_flight.unwrap_or(0);
-        let header = Header::of(config, sizes, intervals, in_flight, options.seeds.max(1));
+        let header = Header::for_run(config, sizes, intervals, in_flight, options.seeds.max(1));
         let logs = Logs::new(&options.recording, &header)?;
         let compared = config.executor.audit >= 1.0 || config.executor.keep_doubtful;
         if config.executor.audit > 0.0 && !compared && logs.events.is_some() {

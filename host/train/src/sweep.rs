@@ -117,10 +117,11 @@ fn trial(
     }
     let out = Some(folder.clone());
     let options = Options { out, stop: stop.clone(), pause_after, ..Options::default() };
-    let summary = published.of(&config.data).and_then(|dataset| match checkpoint::is_resumable(&folder) {
-        true => resume_on(dataset, &folder, false, &options, &mut Silent),
-        false => train_on(dataset, config, &options, &mut Silent),
-    });
+    let summary =
+        published.dataset(&config.data).and_then(|dataset| match checkpoint::is_resumable(&folder) {
+            true => resume_on(dataset, &folder, false, &options, &mut Silent),
+            false => train_on(dataset, config, &options, &mut Silent),
+        });
     match summary {
         Ok(summary) if summary.stopped && !is_paused(&summary, pause_after) => {
             // Without checkpoints, a stopped trial leaves results of too few epochs, which are

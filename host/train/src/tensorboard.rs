@@ -49,7 +49,7 @@ impl Events {
 
     /// Creates the writer of event files that the options of a run with `seeds` seeds request, or
     /// returns `None`.
-    pub(crate) fn of(options: &Options, seeds: u32) -> Result<Option<Self>> {
+    pub(crate) fn from_options(options: &Options, seeds: u32) -> Result<Option<Self>> {
         let folder = options.recording.tensorboard.as_deref();
         folder.map(|folder| Self::new(folder, seeds > 1)).transpose()
     }

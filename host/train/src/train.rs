@@ -111,7 +111,7 @@ fn train_data(
     session.check_settings()?;
     session.trial = trial;
     session.read_initial(config)?;
-    let events = Events::of(options, options.seeds)?;
+    let events = Events::from_options(options, options.seeds)?;
     let recorder = Recorder { folder, place, events, ..Recorder::default() };
     let mut run = Run { config, options, session, recorder, begun, recipe };
     if let Some(beginning) = run.begin()? {
@@ -145,7 +145,7 @@ impl Run<'_> {
         let vocabulary = data::vocabulary(config)?;
         let schema = session.inputs.schema.clone().with_tokens(vocabulary.as_ref());
         folder.write_schema(&schema)?;
-        let versions = Versions::of(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
+        let versions = Versions::current(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
         let versions = folder.write_versions(&versions)?;
         folder.reserve(session.program.parameters.iter().map(|p| p.len() as u64 * 4).sum())?;
         let Some(fingerprint) = &session.fingerprint else { return Ok(None) };
@@ -393,10 +393,10 @@ impl Run<'_> {
             epochs: last.epoch,
             loss: last.loss,
             metrics,
-            best: BestEpoch::of(epochs, self.config.run.keep),
+            best: BestEpoch::find(epochs, self.config.run.keep),
             kept_epoch: kept.map(|kept| kept.epoch),
             stopped_early: trained.stopped_early,
-            target: self.config.run.until.map(|until| Target::of(until, trained.reached, epochs)),
+            target: self.config.run.until.map(|until| Target::from_epochs(until, trained.reached, epochs)),
             synchronised_after: trained.synchronised_after,
             model_digest: digest.clone(),
             quality,

@@ -347,7 +347,7 @@ impl Trainer {
     /// Returns the progress towards the target `run.until`. Returns `None` if no target is set.
     #[must_use]
     pub fn target(&self) -> Option<Target> {
-        self.config.run.until.map(|until| Target::of(until, self.reached, &self.history))
+        self.config.run.until.map(|until| Target::from_epochs(until, self.reached, &self.history))
     }
 
     /// Returns the charged usage so far. Returns `None` if nothing is charged.

@@ -61,7 +61,7 @@ pub(crate) fn reasons(inputs: &Inputs) -> BTreeMap<String, String> {
 /// Returns [`Error::Undefined`] with the first setting whose metric has no value.
 pub(crate) fn check_first(config: &Config, found: &Metrics, (dataset, epoch): (&str, u32)) -> Result<()> {
     for (key, part) in deciding(config) {
-        if found.of(part).is_none_or(f64::is_nan) {
+        if found.value_on(part).is_none_or(f64::is_nan) {
             let reason = format!(
                 "after epoch {epoch} its value is not a number, because scores of its rows are \
                      not finite"

@@ -82,7 +82,7 @@ fn internal(reason: String) -> Error {
 }
 
 /// Returns the partial sums of a loss in a round, from the ring of all rounds in flight.
-fn of(partials: &[Partials], round: Round) -> &[Vec<Buffer>] {
+fn partials_in_round(partials: &[Partials], round: Round) -> &[Vec<Buffer>] {
     partials.get(round.index() % partials.len().max(1)).map_or(&[], |partials| partials)
 }
 
@@ -333,7 +333,8 @@ impl Weights {
     /// Returns the buffers that an interval writes its partial sums of a loss to. `loss` is the
     /// index of the loss in the program.
     pub(crate) fn loss_parts(&self, loss: usize, round: Round, interval: IntervalId) -> Vec<Buffer> {
-        let partials = self.losses.get(loss).and_then(|all| of(all, round).get(interval.index()));
+        let partials =
+            self.losses.get(loss).and_then(|all| partials_in_round(all, round).get(interval.index()));
         partials.cloned().unwrap_or_default()
     }
 
@@ -345,7 +346,7 @@ impl Weights {
         let mut sum = 0.0;
         for partials in &self.losses {
             let mut parts = Vec::new();
-            for buffer in of(partials, round).iter().flatten() {
+            for buffer in partials_in_round(partials, round).iter().flatten() {
                 parts.extend(buffer.to_vec().map_err(at("loss"))?);
             }
             sum += f64::from(self.combine.sum(&parts, 1, scratch)?[0]);

@@ -30,8 +30,8 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Returns the time limits in the settings of an executor.
-    pub(super) fn of(executor: &Executor) -> Self {
+    /// Returns the limits that the settings of an executor define.
+    pub(super) fn from_executor(executor: &Executor) -> Self {
         Self { floor: Duration::from_millis(executor.deadline_ms), ratio: executor.deadline_ratio }
     }
 }

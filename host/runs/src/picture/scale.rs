@@ -29,7 +29,7 @@ impl Scale {
 
     /// Returns an axis for the values. It is logarithmic if the positive values span more than two
     /// powers of ten, and linear otherwise.
-    pub(crate) fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
+    pub(crate) fn for_values(values: impl Iterator<Item = f64> + Clone) -> Self {
         let positive = values.clone().filter(|value| value.is_finite() && *value > 0.0);
         let (least, most) =
             positive.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), v| (least.min(v), most.max(v)));
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_axis_is_by_powers_of_ten_where_values_span_more_than_two() {
-        let of = |values: &[f64]| Scale::of(values.iter().copied());
+        let of = |values: &[f64]| Scale::for_values(values.iter().copied());
         assert_eq!(of(&[2.0, 1.9, 0.03]), Scale::Linear { to: 2.0, step: 0.5 });
         let wide = of(&[218.0, 3.0, 0.5, f64::NAN]);
         assert_eq!(wide, Scale::Logarithmic { from: -1, to: 3 });

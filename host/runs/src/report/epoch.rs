@@ -153,7 +153,7 @@ impl BestEpoch {
     /// Returns the best evaluated epoch. Returns `None` if no epoch has a validation metric. Also
     /// returns `None` if only the last of several epochs was evaluated (`run.eval_every = 0`), so
     /// that nothing was compared.
-    pub fn of(epochs: &[EpochReport], keep: Keep) -> Option<Self> {
+    pub fn find(epochs: &[EpochReport], keep: Keep) -> Option<Self> {
         let evaluated =
             || epochs.iter().filter_map(|of| Some(Self { epoch: of.epoch, metrics: of.metrics? }));
         let (last, earlier) = epochs.split_last()?;
@@ -228,11 +228,11 @@ mod tests {
     #[test]
     fn the_best_epoch_is_one_that_was_chosen() {
         let unevaluated = |epoch| EpochReport { metrics: None, ..report(epoch, None) };
-        let epoch = |epochs: &[EpochReport]| BestEpoch::of(epochs, Keep::Best).map(|best| best.epoch);
+        let epoch = |epochs: &[EpochReport]| BestEpoch::find(epochs, Keep::Best).map(|best| best.epoch);
         assert_eq!(epoch(&[report(1, Some(0.2)), report(2, Some(0.5)), report(3, Some(0.5))]), Some(2));
         let equals = [report(1, Some(0.5)), report(2, Some(0.5)), report(3, Some(0.2))];
         let [first, last] =
-            [Keep::Best, Keep::LastBest].map(|keep| BestEpoch::of(&equals, keep).unwrap().epoch);
+            [Keep::Best, Keep::LastBest].map(|keep| BestEpoch::find(&equals, keep).unwrap().epoch);
         assert_eq!((first, last), (1, 2));
         assert_eq!(epoch(&[unevaluated(1), report(2, Some(0.5))]), None);
         assert_eq!(epoch(&[report(1, Some(0.5)), unevaluated(2)]), Some(1));

@@ -23,7 +23,7 @@ pub struct Metrics {
 impl Metrics {
     /// Returns the value on a part of the data. Returns `None` if there is none.
     #[must_use]
-    pub fn of(&self, part: Part) -> Option<f64> {
+    pub fn value_on(&self, part: Part) -> Option<f64> {
         match part {
             Part::Train => self.train,
             Part::Validation => self.validation,
@@ -42,7 +42,7 @@ impl Metrics {
     /// errors and losses. Returns `None` if it has no value or is NaN.
     #[must_use]
     pub fn goodness_on(&self, part: Part) -> Option<f64> {
-        self.of(part).filter(|found| !found.is_nan()).map(|found| self.metric.goodness(found))
+        self.value_on(part).filter(|found| !found.is_nan()).map(|found| self.metric.goodness(found))
     }
 }
 

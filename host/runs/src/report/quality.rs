@@ -90,7 +90,7 @@ pub struct ClassQuality {
 
 impl Quality {
     /// Computes the quality from the tally of a part of the data.
-    pub fn of(part: &str, tally: &Tally, names: &Names) -> Self {
+    pub fn from_tally(part: &str, tally: &Tally, names: &Names) -> Self {
         let class = |class: usize| {
             let [precision, recall, f1] = tally.scores(class);
             let support = tally.support.get(class).copied().unwrap_or(0);
@@ -154,7 +154,7 @@ mod tests {
     fn classes_have_their_names() {
         let names = Names { labels: vec!["ant".to_owned(), "wasp".to_owned()], ..Names::default() };
         let tally = Tally::of_classes(&[0, 0, 0, 1], 2, &[0, 1, 2, 3], |_| Some(0)).unwrap();
-        let found = Quality::of("test", &tally, &names);
+        let found = Quality::from_tally("test", &tally, &names);
         assert_eq!(found.majority, Some(Majority { class: "ant".to_owned(), share: 0.75 }));
         assert_eq!(found.accuracy, Some(0.75), "no better than the majority");
         assert_eq!(found.classes.iter().map(|of| &of.class[..]).collect::<Vec<_>>(), ["ant", "wasp"]);

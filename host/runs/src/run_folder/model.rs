@@ -248,7 +248,7 @@ fn tensors_of(bytes: &[u8], path: &Path, own: bool) -> Result<Model> {
         let Cells { name, info, place } = one;
         let bits = (info.dtype == Dtype::U8 && unpacked.is_some() && signs.is_none())
             .then(|| bytes.get(place.clone()).unwrap_or_default());
-        if let Some(found) = bits.and_then(|cells| Signs::of(name, &info.shape, cells)) {
+        if let Some(found) = bits.and_then(|cells| Signs::parse(name, &info.shape, cells)) {
             signs = Some(found);
             continue;
         }

@@ -72,7 +72,7 @@ pub(super) struct Signs<'a> {
 
 impl<'a> Signs<'a> {
     /// Returns the signs in a tensor of bytes. Returns `None` if the tensor does not contain signs.
-    pub(super) fn of(name: &'a str, shape: &[usize], bits: &'a [u8]) -> Option<Self> {
+    pub(super) fn parse(name: &'a str, shape: &[usize], bits: &'a [u8]) -> Option<Self> {
         let (name, [rows, bytes]) = (name.strip_suffix(SIGNS).filter(|name| !name.is_empty())?, shape) else {
             return None;
         };

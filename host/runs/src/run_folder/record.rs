@@ -34,7 +34,7 @@ pub struct Versions {
 impl Versions {
     /// Returns the versions of this program, with these kernels (name to SHA-256) and this numeric
     /// class.
-    pub fn of(kernels: &BTreeMap<String, String>, numeric_class: &str) -> Self {
+    pub fn current(kernels: &BTreeMap<String, String>, numeric_class: &str) -> Self {
         Self {
             eciton: ECITON_VERSION.to_owned(),
             contract: CONTRACT.to_owned(),

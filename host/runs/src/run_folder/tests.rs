@@ -133,7 +133,7 @@ fn written(path: &Path, seeds: &[u64], ids: &VertexIds) -> RunFolder {
     config.set("run.epochs=2").unwrap();
     folder.write_config(&config, &[]).unwrap();
     folder.write_schema(&schema()).unwrap();
-    let versions = Versions::of(&[("linear".to_owned(), "ab".repeat(32))].into(), "portable-1");
+    let versions = Versions::current(&[("linear".to_owned(), "ab".repeat(32))].into(), "portable-1");
     folder.write_versions(&versions).unwrap();
     for (at, &seed) in seeds.iter().enumerate() {
         folder.append_metrics(&epoch(seed, 1, 1.25)).unwrap();

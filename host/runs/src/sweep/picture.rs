@@ -81,7 +81,7 @@ pub(crate) fn panels(rows: &[Row], by: Part) -> Vec<Panel> {
             keys.push(key);
         }
     }
-    let values = Values::of(rows, by);
+    let values = Values::from_rows(rows, by);
     keys.into_iter().map(|key| Panel { key: key.to_owned(), body: panel((rows, by), key, &values) }).collect()
 }
 
@@ -102,10 +102,10 @@ struct Values {
 }
 
 impl Values {
-    fn of(rows: &[Row], by: Part) -> Self {
+    fn from_rows(rows: &[Row], by: Part) -> Self {
         let metric = metric(rows);
         let (factor, unit) = if metric.is_share() { (100.0, " (%)") } else { (1.0, unit_of_metric(metric)) };
-        let found = rows.iter().filter_map(|row| row.of(by)).map(|value| factor * value);
+        let found = rows.iter().filter_map(|row| row.metric_on(by)).map(|value| factor * value);
         let finite = found.filter(|value| value.is_finite());
         let (low, high) = finite
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
@@ -172,7 +172,7 @@ fn panel((rows, by): (&[Row], Part), key: &str, values: &Values) -> String {
     texts.dedup();
     let numbers: Option<Vec<f64>> =
         texts.iter().map(|value| value.parse().ok().filter(|v: &f64| v.is_finite())).collect();
-    let axis = Axis::of(numbers, texts);
+    let axis = Axis::from_values(numbers, texts);
     let (left, top) = (SIDES.0, ENDS.0);
     let (right, bottom) = (left + PANEL.0, top + PANEL.1);
     let x = |share: f64| left + (0.05 + 0.9 * share) * PANEL.0;
@@ -217,7 +217,8 @@ fn panel((rows, by): (&[Row], Part), key: &str, values: &Values) -> String {
             true => "fill=\"none\" stroke=\"#2166ac\" stroke-opacity=\"0.6\"",
             false => "fill=\"#2166ac\" fill-opacity=\"0.45\"",
         };
-        let (Some(value), Some(found)) = (value(row), row.of(by).filter(|found| found.is_finite())) else {
+        let (Some(value), Some(found)) = (value(row), row.metric_on(by).filter(|found| found.is_finite()))
+        else {
             continue;
         };
         let Some(share) = axis.share(&value) else { continue };
@@ -239,7 +240,7 @@ enum Axis {
 }
 
 impl Axis {
-    fn of(numbers: Option<Vec<f64>>, words: Vec<String>) -> Self {
+    fn from_values(numbers: Option<Vec<f64>>, words: Vec<String>) -> Self {
         let Some(mut values) = numbers else { return Self::Words(words) };
         values.sort_by(f64::total_cmp);
         let (Some(&low), Some(&high)) = (values.first(), values.last()) else { return Self::Words(words) };
@@ -401,7 +402,8 @@ mod tests {
     fn values_that_are_drawn_have_round_ticks() {
         let texts = |values: &[&str]| -> Vec<String> {
             let numbers = values.iter().map(|value| value.parse().unwrap()).collect();
-            let axis = Axis::of(Some(numbers), values.iter().map(|value| (*value).to_owned()).collect());
+            let axis =
+                Axis::from_values(Some(numbers), values.iter().map(|value| (*value).to_owned()).collect());
             axis.ticks().into_iter().map(|(_, text)| text).collect()
         };
         let drawn = ["0.004878", "0.006647", "0.008764", "0.01343", "0.04482", "0.05942", "0.1487", "0.2563"];

@@ -82,7 +82,7 @@ impl Row {
     /// Returns the metric on a part of the data. Returns `None` if it has no value or is not a
     /// number.
     #[must_use]
-    pub fn of(&self, part: Part) -> Option<f64> {
+    pub fn metric_on(&self, part: Part) -> Option<f64> {
         let found = match part {
             Part::Train => None,
             Part::Validation => self.validation,
@@ -144,7 +144,7 @@ fn named<S: serde::Serializer>(found: &Option<(f64, f64)>, to: S) -> Result<S::O
 pub fn unranked(rows: &[Row], by: Part) -> Option<String> {
     let mut done = rows.iter().filter(|row| row.state == "done").peekable();
     let first = *done.peek()?;
-    if done.any(|row| row.of(by).is_some()) {
+    if done.any(|row| row.metric_on(by).is_some()) {
         return None;
     }
     let part = by.name();
@@ -180,8 +180,8 @@ pub fn groups(rows: &[Row], by: Part) -> Vec<Group> {
         let of = |value: fn(&Row) -> Option<f64>| -> Vec<f64> {
             done.iter().filter_map(|row| value(row)).collect()
         };
-        group.validation = spread(&of(|row| row.of(Part::Validation)));
-        group.test = spread(&of(|row| row.of(Part::Test)));
+        group.validation = spread(&of(|row| row.metric_on(Part::Validation)));
+        group.test = spread(&of(|row| row.metric_on(Part::Test)));
         group
     });
     let mut groups: Vec<Group> = finished.collect();

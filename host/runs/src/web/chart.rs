@@ -41,7 +41,7 @@ pub(super) fn pair(
     let range =
         (f64::from(ends(|e| e.epoch).min().unwrap_or(1)), f64::from(ends(|e| e.epoch).max().unwrap_or(1)));
 
-    let values = Scale::of(epochs.iter().map(|epoch| epoch.loss));
+    let values = Scale::for_values(epochs.iter().map(|epoch| epoch.loss));
     let axis = Axis { range, values };
     let mut drawn = axis.frame("");
     for (at, (_, of_seed)) in seeds_of.iter().enumerate().rev() {

@@ -148,7 +148,10 @@ mod tests {
             assert!(page.contains(words), "no {words} in {page}");
         }
         let page = sweep(&rows, "tries", Part::Test);
-        assert!(page.contains("ranked by the mean test accuracy of their trials, because of rank_by"), "{page}");
+        assert!(
+            page.contains("ranked by the mean test accuracy of their trials, because of rank_by"),
+            "{page}"
+        );
     }
 
     #[test]

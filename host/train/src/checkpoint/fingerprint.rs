@@ -36,7 +36,7 @@ fn places(count: usize) -> impl Iterator<Item = usize> {
 
 impl Fingerprint {
     /// Computes the fingerprint of a data set before its features are gathered.
-    pub(crate) fn of(inputs: &Inputs) -> Result<Self> {
+    pub(crate) fn compute(inputs: &Inputs) -> Result<Self> {
         let (dataset, shape) = (&inputs.dataset, inputs.shape);
         let mut hasher = Sha256::new();
         let split = &dataset.split;

@@ -129,7 +129,7 @@ impl Content {
         )
     }
 
-    fn of(point: Point) -> Self {
+    fn from_point(point: Point) -> Self {
         let (weights, best) = (point.state(), point.best());
         Self { mark: point.mark, weights, best, parameters: point.parameters }
     }
@@ -144,7 +144,7 @@ impl SlabOwner for Bytes {
 }
 
 fn decode(bytes: &[u8], path: &Path) -> std::result::Result<Content, FileError> {
-    Point::decode(Arc::new(Bytes(bytes.to_vec())), path).map(Content::of)
+    Point::decode(Arc::new(Bytes(bytes.to_vec())), path).map(Content::from_point)
 }
 
 /// A checkpoint of two parameters.
@@ -190,7 +190,7 @@ fn a_checkpoint_reads_back() {
     {
         point.write(&place, named).unwrap();
         let path = folder(&run).join("epoch-000007.safetensors");
-        assert_eq!(Content::of(Point::read(&path).unwrap()), point);
+        assert_eq!(Content::from_point(Point::read(&path).unwrap()), point);
     }
     assert_eq!(names(&folder(&run)), ["epoch-000007.safetensors", "lock"]);
 }

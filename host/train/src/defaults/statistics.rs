@@ -72,7 +72,7 @@ const MAX_SAMPLED: usize = 1 << 24;
 impl Statistics {
     /// Computes the statistics of a data set. Its labels and split must already be as the settings
     /// request.
-    pub(crate) fn of(config: &Config, dataset: &Dataset) -> Self {
+    pub(crate) fn compute(config: &Config, dataset: &Dataset) -> Self {
         let (features, split) = (&dataset.features, &dataset.split);
         let rows = dataset.vertices();
         let cells = (features.rows() as f64 * f64::from(features.columns())).max(1.0);

@@ -11,7 +11,7 @@ pub(crate) struct Epochs(u32);
 
 impl Epochs {
     /// Creates epochs of `rounds` rounds each, or of 1 round if `rounds` is 0.
-    pub(crate) fn of(rounds: u32) -> Self {
+    pub(crate) fn with_rounds(rounds: u32) -> Self {
         Self(rounds.max(1))
     }
 
@@ -81,10 +81,10 @@ mod tests {
 
     #[test]
     fn epochs_are_counted_by_rounds() {
-        let epochs = Epochs::of(3);
+        let epochs = Epochs::with_rounds(3);
         assert_eq!([0, 1, 3, 4, 6].map(|round| epochs.at(Round(round))), [0, 1, 1, 2, 2]);
         assert_eq!((epochs.last(2), epochs.ends(Round(6)), epochs.ends(Round(5))), (Round(6), true, false));
-        assert_eq!(Epochs::of(0).rounds(), 1);
+        assert_eq!(Epochs::with_rounds(0).rounds(), 1);
         let mut sum = Sum::default();
         let rows = |rows: f64| RoundRows { divisor: rows, weights: rows };
         [(1.0, 3.0, Some(2.0)), (3.0, 1.0, Some(4.0))]

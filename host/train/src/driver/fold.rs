@@ -51,7 +51,7 @@ impl Fold {
     /// classes. `part` is the name of this part of the split.
     pub(super) fn quality(&self, inputs: &Inputs, (part, ids): (&str, &[u32])) -> Option<Quality> {
         let tally = self.terms.borrow().tally(inputs.learnt().0, ids)?;
-        Some(Quality::of(part, &tally, &inputs.dataset.names))
+        Some(Quality::from_tally(part, &tally, &inputs.dataset.names))
     }
 
     /// Computes the metric on the training, validation and test rows from the scores so far.

@@ -45,7 +45,7 @@ impl Judge {
     /// Returns `epoch` if its metrics reach the target `run.until`. Otherwise returns `None`.
     pub(super) fn reached(&self, epoch: u32, metrics: Option<Metrics>) -> Option<u32> {
         let (until, metrics) = self.until.zip(metrics)?;
-        let found = metrics.of(until.part)?;
+        let found = metrics.value_on(until.part)?;
         until.is_reached(metrics.metric, found).then_some(epoch)
     }
 

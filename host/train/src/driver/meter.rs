@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn an_epoch_of_several_batches_is_reported_by_batch() {
         let start = Instant::now();
-        let mut meter = Meter::new(Some(Epochs::of(10)), 3, 4, Round(20), start);
+        let mut meter = Meter::new(Some(Epochs::with_rounds(10)), 3, 4, Round(20), start);
         (0..18).for_each(|_| meter.commit());
         assert_eq!(meter.report(Round(24), after(start, 0.5)), None, "too early");
         let found = meter.report(Round(24), after(start, 2.0)).unwrap();
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_run_that_goes_on_inside_an_epoch_counts_the_batches_before() {
         let start = Instant::now();
-        let mut meter = Meter::new(Some(Epochs::of(10)), 0, 2, Round(25), start);
+        let mut meter = Meter::new(Some(Epochs::with_rounds(10)), 0, 2, Round(25), start);
         assert_eq!(meter.report(Round(25), after(start, 2.0)), None, "nothing is known of the pace");
         (0..4).for_each(|_| meter.commit());
         let found = meter.report(Round(27), after(start, 3.0)).unwrap();

@@ -556,7 +556,7 @@ fn reason(waits_for: WaitsFor) -> String {
     match waits_for {
         WaitsFor::Round(epoch) => format!("the end of epoch {epoch}"),
         WaitsFor::Readers(step) => format!("readers of the rows that {step} overwrites"),
-        WaitsFor::Turn(step) => format!("its turn for {step}"),
+        WaitsFor::Turn(step) => format!("its turn to run {step}"),
         WaitsFor::Rows(step) => format!("rows that {step} reads"),
     }
 }

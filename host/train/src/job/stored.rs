@@ -213,7 +213,7 @@ mod tests {
     use crate::job::{Files, Part};
 
     fn job(config: &Config) -> Job {
-        Job::of(config, (1, Part::default()), None, &mut Files::default()).unwrap()
+        Job::train(config, (1, Part::default()), None, &mut Files::default()).unwrap()
     }
 
     fn text(job: &Job) -> String {

@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn header(intervals: u32) -> Header {
-        Header::of(&eciton_recipe::Config::default(), (10, 20, 9), intervals, 0, 1)
+        Header::for_run(&eciton_recipe::Config::default(), (10, 20, 9), intervals, 0, 1)
     }
 
     #[test]

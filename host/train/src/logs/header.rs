@@ -1,8 +1,8 @@
 //! First line of an event log. It has the properties that two runs must have in common so that one
 //! can replay the other.
 //!
-//! The line is `eciton-events 2 KEY=VALUE ...`, with the keys in the order of [`Header::of`]. If
-//! the configuration of a replay leaves settings out, they are taken from this line
+//! The line is `eciton-events 2 KEY=VALUE ...`, with the keys in the order of
+//! [`Header::for_run`]. A replay takes settings that its configuration leaves out from this line
 //! ([`Header::complete`]). Settings that the configuration contains must be equal.
 
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -25,7 +25,7 @@ pub(crate) struct Header(Vec<(String, String)>);
 
 impl Header {
     /// Creates the header of a run whose intervals and steps in flight are known.
-    pub(crate) fn of(
+    pub(crate) fn for_run(
         config: &Config,
         (rows, edges, stages): (u64, u64, usize),
         intervals: u32,
@@ -145,7 +145,7 @@ mod tests {
         for setting in ["pipeline.mode=async", "pipeline.staleness=2", "pipeline.synchronous_at=0.75"] {
             config.set(setting).unwrap();
         }
-        let header = Header::of(&config, (10, 20, 9), 8, 4, 1);
+        let header = Header::for_run(&config, (10, 20, 9), 8, 4, 1);
         (config, header)
     }
 
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((config.pipeline.mode, config.pipeline.staleness), (Mode::Async, 2));
         assert_eq!(config.pipeline.weights, Some(WeightVersions::Stash));
         assert_eq!(config.pipeline.synchronous_at, Some(0.75));
-        assert_eq!(header.difference(&Header::of(&config, (10, 20, 9), 8, 4, 1)), None);
+        assert_eq!(header.difference(&Header::for_run(&config, (10, 20, 9), 8, 4, 1)), None);
         assert_eq!(config.run.epochs, recorded.run.epochs);
     }
 
@@ -173,7 +173,7 @@ mod tests {
         }
         header.complete(&mut config);
         assert_eq!((config.run.intervals, config.pipeline.in_flight), (Some(3), Some(7)));
-        let text = header.difference(&Header::of(&config, (10, 20, 9), 3, 7, 1)).unwrap();
+        let text = header.difference(&Header::for_run(&config, (10, 20, 9), 3, 7, 1)).unwrap();
         for part in [
             "run.epochs is 200 in the recorded run, but 9 in this run",
             "run.intervals is 8 in the recorded run, but 3 in this run",

@@ -31,7 +31,7 @@ pub struct UpdateBytes {
 
 /// Returns the bytes per update of each lane in one replica of the pipeline. Returns `None` without
 /// workers, with relations of the graph, and for values that are sparse or not f32.
-pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Vec<UpdateBytes>> {
+pub(super) fn update_bytes(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Vec<UpdateBytes>> {
     let planned = &draft.planned;
     let half = [config.run.row_storage, config.executor.rows].contains(&RowFormat::Bf16);
     if !config.executor.kind.has_workers()

@@ -89,7 +89,12 @@ pub struct HostPlan {
 impl HostPlan {
     /// Computes the memory of the host from the memory plan of a run. `rows` has the number of rows
     /// of each micro-batch.
-    fn of((program, spans, schedule): Cut<'_>, config: &Config, rows: &[usize], memory: &MemoryPlan) -> Self {
+    fn from_memory_plan(
+        (program, spans, schedule): Cut<'_>,
+        config: &Config,
+        rows: &[usize],
+        memory: &MemoryPlan,
+    ) -> Self {
         let own = config.workers.own();
         let item = |purpose| {
             let found = memory.items.iter().find(|item| item.purpose == purpose);
@@ -144,7 +149,7 @@ fn passes(schedule: &Program, slot: SlotId) -> bool {
 impl LanesPlan {
     /// Returns the lanes of a run with their schedule, or `None` if the run has no lanes. `rows`
     /// has the number of rows of each micro-batch.
-    pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Self> {
+    pub(super) fn from_draft(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Self> {
         let (lanes, intervals) = (config.lanes.lanes, u32::try_from(rows.len()).unwrap_or(u32::MAX));
         if lanes.count == 0 {
             return None;
@@ -161,7 +166,7 @@ impl LanesPlan {
         let most = rows.iter().copied().max().unwrap_or(0);
         let levels = draft.sums(config, rows.len()).levels();
         let needs = needs(config, (program, spans, schedule), (most, intervals, levels));
-        let updates = super::bytes::of(draft, config, rows);
+        let updates = super::bytes::update_bytes(draft, config, rows);
         let one = |lane: u16| LanePlan {
             stages: on(lane).map(|(_, stage)| stage.name.clone()).collect(),
             flops: on(lane).map(|(id, _)| flops(id)).sum(),
@@ -189,7 +194,7 @@ impl LanesPlan {
             imbalance: if sum > 0.0 { largest * each.len() as f64 / sum } else { 1.0 },
             lanes: each,
             bubble: grid.bubble(),
-            host: HostPlan::of((program, spans, schedule), config, rows, &draft.planned.memory),
+            host: HostPlan::from_memory_plan((program, spans, schedule), config, rows, &draft.planned.memory),
             grid: grid.text(),
             picture: grid.svg(),
         })

@@ -42,7 +42,7 @@ pub struct PlannedPipeline {
 }
 
 impl PlannedPipeline {
-    fn of(plan: &Plan, graph: &Graph) -> Self {
+    fn from_plan(plan: &Plan, graph: &Graph) -> Self {
         let name = |&at: &usize| graph.operators().get(at).map_or_else(String::new, |of| of.name.clone());
         let stages = plan.stages.iter().map(|stage| {
             let operators = stage.operators.iter().map(name).collect();
@@ -133,7 +133,7 @@ impl Planning<'_> {
         let (graph, own) = (self.graph()?, self.own(config)?);
         let any = Wanted { widths, micro, schedules: config.schedules(), ..self.wanted(config) };
         let best = self.plan(config, &any)?;
-        let told = |plan: &Plan| PlannedPipeline::of(plan, &graph);
+        let told = |plan: &Plan| PlannedPipeline::from_plan(plan, &graph);
         Ok(PipelinePlan {
             own: told(&own.plan),
             best: told(&best.plan),

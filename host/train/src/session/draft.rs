@@ -99,7 +99,7 @@ impl Draft {
             let work = inputs.workload(model.constant_gather());
             Rewrites::choose(&model, &work, config.run.gather_features)?
         };
-        let keeps = Keeps::of(asked, options, &inputs);
+        let keeps = Keeps::decide(asked, options, &inputs);
         let plan = |rewrites| Planned::new(config, &inputs, &kernels, threads, (&model, rewrites, keeps));
         let mut planned = plan(rewrites)?;
         let gives_up = rewrites.gathered_features && config.run.gather_features == GatherFeatures::Auto;

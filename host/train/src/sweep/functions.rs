@@ -243,7 +243,7 @@ pub(super) fn prepare(
                 told(at, Outcome::Found(summary));
                 continue;
             }
-            Ok(_) => Job::of(config, (seeds, part), class, &mut files),
+            Ok(_) => Job::train(config, (seeds, part), class, &mut files),
             Err(error) => Err(error),
         };
         match job {

@@ -67,7 +67,7 @@ pub fn halve(
     told: &mut dyn FnMut(usize, usize, Outcome),
 ) -> Result<()> {
     let published = Published::default();
-    let read = |config: &Config| checked(config, published.of(&config.data)?);
+    let read = |config: &Config| checked(config, published.dataset(&config.data)?);
     check_ranked(configs, by, &read, KEY)?;
     let mut choices = choices(trials);
     let mut decided = earlier(folder)?;

@@ -47,7 +47,7 @@ impl<T> Default for Shared<T> {
 
 impl<T> Shared<T> {
     /// Returns the cell for the value of `which`. Steps with an equal `which` get the same cell.
-    fn of(&self, which: Which) -> Arc<OnceLock<T>> {
+    fn cell(&self, which: Which) -> Arc<OnceLock<T>> {
         let mut all = self.0.borrow_mut();
         all.retain(|(_, known)| known.strong_count() > 0);
         let known = all.iter().find(|(of, _)| *of == which).and_then(|(_, known)| known.upgrade());
@@ -161,7 +161,7 @@ impl<A: Arithmetic> Operator for OverRows<A> {
                 let missing =
                     || Error::Internal(format!("{}: the forward step stored no moments", on.step()));
                 let (_, moments) = own.swap_remove(at.ok_or_else(missing)?);
-                let means = self.means.of(which());
+                let means = self.means.cell(which());
                 let (pieces, output, mut gradient) = (on.all()?, on.own(0)?, on.write_f32(0)?);
                 host(move || {
                     let moments = moments.get().ok_or("the moments were never computed")?;
@@ -173,7 +173,7 @@ impl<A: Arithmetic> Operator for OverRows<A> {
                 })
             }
             _ => {
-                let moments = self.moments.of(which());
+                let moments = self.moments.cell(which());
                 if on.stages.training {
                     let mut own = self.own.borrow_mut();
                     // Without a trained layer before this one, no backward step removes the moments
