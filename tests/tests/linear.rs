@@ -151,7 +151,7 @@ fn checkpoint(point: Vec<u8>) -> Files {
 fn damaged_checkpoint(path: &Path) {
     let resumed = eciton_train::resume(&path.join("run"), false, &Options::default(), &mut Silent);
     let error = resumed.unwrap_err().to_string();
-    assert!(error.contains("is the SHA-256 of `digest` and `mark`"), "{error}");
+    assert!(error.contains("the SHA-256 of its `digest` and `mark`"), "{error}");
 }
 
 /// Returns a frame of this meta and one part for each matrix.

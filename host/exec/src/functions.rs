@@ -5,8 +5,8 @@ mod wanted;
 
 use eciton_cloud::deployment::{DEFAULT_STACK, Deployment};
 use eciton_cloud::{ConcurrencyLimit, Host};
-use eciton_recipe::Executor;
 use eciton_recipe::executor::ExecutorKind;
+use eciton_recipe::{Emulator, Executor};
 use serde::{Deserialize, Serialize};
 
 pub use eciton_cloud::{Cut, Error, Result};
@@ -29,11 +29,7 @@ impl Outlook {
     /// their own tasks). Returns `None` if the executor charges nothing. A missing deployment sets
     /// no limit.
     #[must_use]
-    pub fn for_executor(
-        executor: &Executor,
-        emulator: &eciton_recipe::Emulator,
-        intervals: u32,
-    ) -> Option<Self> {
+    pub fn for_executor(executor: &Executor, emulator: &Emulator, intervals: u32) -> Option<Self> {
         let cut = |most: &ConcurrencyLimit| Cut::find(executor.functions, intervals, most);
         match executor.kind {
             ExecutorKind::Emulated => {
@@ -93,10 +89,7 @@ pub fn numeric_class(executor: &Executor) -> Option<String> {
 /// # Errors
 /// Returns [`Error::NoAws`] if this build lacks the executor. Returns another [`Error`] if the
 /// functions cannot be started.
-pub fn start(
-    wanted: Wanted,
-    emulator: &eciton_recipe::Emulator,
-) -> Result<Box<dyn crate::executor::Executor>, Error> {
+pub fn start(wanted: Wanted, emulator: &Emulator) -> Result<Box<dyn crate::executor::Executor>, Error> {
     check(wanted.executor.kind)?;
     Ok(match wanted.executor.kind {
         #[cfg(feature = "aws")]
@@ -116,7 +109,7 @@ mod tests {
     #[test]
     fn what_is_known_before_a_run_is_told() {
         let mut executor = Executor { functions: FunctionCount::Fixed(9), ..Executor::default() };
-        let emulator = eciton_recipe::Emulator { account_concurrency: 4, ..Default::default() };
+        let emulator = Emulator { account_concurrency: 4, ..Default::default() };
         assert_eq!(Outlook::for_executor(&executor, &emulator, 2), None, "nothing is charged");
         executor.kind = ExecutorKind::Emulated;
         let outlook = Outlook::for_executor(&executor, &emulator, 2);

@@ -232,8 +232,8 @@ pub fn warn_of_other_data(
     let differences = then.differences(now, |part| part != Part::Names && (own_split || part != Part::Split));
     if !differences.is_empty() {
         eciton_input::notes::warn(format!(
-            "{}: `{source}` is not the data that the model was trained on: {}; ignore this warning \
-             if you use other data on purpose",
+            "{}: `{source}` is not the data that the model was trained on: {}; ignore this warning if you \
+             use other data on purpose",
             run.display(),
             differences.join("; ")
         ));

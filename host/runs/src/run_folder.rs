@@ -582,7 +582,7 @@ fn vacant(path: &Path) -> Result<PathBuf> {
     let there = match path.metadata() {
         Ok(there) => there,
         Err(_) if path.is_symlink() => {
-            return Err(occupied("a link to a path that does not exist".to_owned()));
+            return Err(occupied("a link without a target".to_owned()));
         }
         Err(e) if e.kind() == ErrorKind::NotFound => {
             return std::path::absolute(path).map_err(writing(path));

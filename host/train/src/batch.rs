@@ -149,9 +149,7 @@ impl Batches {
     /// released.
     pub(crate) fn rows(&self, round: Round) -> Result<RoundRows> {
         let weighed = self.rounds.borrow().get(&round).and_then(|batch| batch.weighed);
-        weighed
-            .map(|(_, rows)| rows)
-            .ok_or_else(|| Error::Internal(format!("round {round} has no micro-batches")))
+        weighed.map(|(_, rows)| rows).ok_or_else(|| Error::Internal(format!("round {round} has no batch")))
     }
 
     /// Releases the micro-batches of `round` and of all earlier rounds.

@@ -152,10 +152,8 @@ impl<'a> Study<'a> {
         (job, stored): (&Job, &BTreeMap<String, Vec<u8>>),
         place: &Place,
     ) -> Result<(f64, f64, f64)> {
-        let mut fetch =
-            |key: &str| stored.get(key).cloned().ok_or_else(|| format!("there is no object `{key}`"));
-        let no_clock =
-            || Error::Job("--pilot requires processor times, which this system does not report".to_owned());
+        let mut fetch = |key: &str| stored.get(key).cloned().ok_or_else(|| format!("no object `{key}`"));
+        let no_clock = || Error::Job("--pilot: this system does not report processor times".to_owned());
         let begun = eciton_input::processor::time().ok_or_else(no_clock)?;
         let Performed { bytes, predictions, .. } = perform(job, place, None, &mut fetch)?;
         let ended = eciton_input::processor::time().ok_or_else(no_clock)?;
@@ -322,27 +320,16 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
     }
     let mut notes = Vec::new();
     if trials.configs.iter().any(|config| config.run.patience.is_some() || config.run.until.is_some()) {
-        notes.push(
-            "early stopping may end trainings before run.epochs, but the estimate counts all epochs"
-                .to_owned(),
-        );
+        notes.push("early stopping may end trainings sooner, but the estimate counts all epochs".to_owned());
     }
     // A function process caches the files of its last job.
     let objects = |job: &Job| job.files.values().map(|file: &Carried| file.key.clone()).collect::<Vec<_>>();
     let shared = jobs.windows(2).all(|pair| matches!(pair, [a, b] if objects(a) == objects(b)));
     if !shared {
-        notes.push(
-            "the trainings read different files, so the estimate assumes that each training \
-             fetches its own files"
-                .to_owned(),
-        );
+        notes.push("the trainings read different files; the estimate counts a fetch by each".to_owned());
     }
     if trials.rungs.len() > 1 {
-        notes.push(
-            "the choices that continue to the next rung are unknown, so the estimate takes the \
-             first ones"
-                .to_owned(),
-        );
+        notes.push("the choices that continue are unknown; the estimate uses the first ones".to_owned());
     }
     let host = sizes.values().fold(Requests::default(), |host, bytes| host.and(uploaded(*bytes)));
     let mut work = Work {

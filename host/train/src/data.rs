@@ -229,9 +229,7 @@ impl Inputs {
             Over::Neighbours => Some(&self.dataset.graph),
             Over::Graphs => self.readout.as_ref().map(|readout| &readout.lists),
         };
-        let lists = lists.ok_or_else(|| {
-            Error::Internal("the data set is a single graph, which has no readout".to_owned())
-        })?;
+        let lists = lists.ok_or_else(|| Error::Internal("the data set is a single graph".to_owned()))?;
         Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.incoming(), false))).clone())
     }
 

@@ -171,12 +171,7 @@ fn readable(config: &Config) -> Result<Config> {
         && config.data.sequence.is_none()
         && eciton_formats::is_prose(Path::new(&config.data.source))
     {
-        config.choose(one(
-            "data.sequence",
-            SEQUENCE,
-            "the data is a text, which is divided into \
-                                                      sequences of characters",
-        ))?;
+        config.choose(one("data.sequence", SEQUENCE, "a text is divided into sequences"))?;
     }
     Ok(config)
 }

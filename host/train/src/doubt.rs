@@ -77,30 +77,28 @@ impl Doubts {
                 }
                 self.excluded.push(Excluded { process, rounds: vec![round], since });
                 let wrong = format!(
-                    "the result of {by} for {step} differs from two equal computations on this \
-                     machine, so {by} is excluded"
+                    "the result of {by} for {step} differs from two equal computations on this machine, so \
+                     {by} is excluded"
                 );
                 if self.share >= 1.0 {
                     return Ok(Some(format!("{wrong}; all its earlier results were checked")));
                 }
                 if self.keep {
                     return Ok(Some(format!(
-                        "{wrong}; the run continues with its earlier results \
-                         (executor.keep_doubtful), so the result of the run is unverified"
+                        "{wrong}; the run continues with its earlier results (executor.keep_doubtful), so \
+                         the result of the run is unverified"
                     )));
                 }
                 let (seed, epoch) = since;
                 Err(Error::Doubtful { text: wrong, seed, epoch })
             }
             Verdict::Host => Err(Error::Audit(format!(
-                "two computations of {step} on this machine differ, so its memory or processor is \
-                 faulty, or a kernel is not deterministic; test the machine with `eciton doctor \
-                 --audit 60`"
+                "two computations of {step} on this machine differ, so its memory or processor is faulty, or \
+                 a kernel is not deterministic; test the machine with `eciton doctor --audit 60`"
             ))),
             Verdict::Class(found) => Err(Error::Audit(format!(
-                "the results have the numeric class {found}, but this machine computes in {}, so \
-                 they cannot be compared bit for bit; set run.numeric_class to a class that both \
-                 support",
+                "the results have the numeric class {found}, but this machine computes in {}, so they cannot \
+                 be compared bit for bit; set run.numeric_class to a class that both support",
                 eciton_tensor::numeric_class()
             ))),
         }

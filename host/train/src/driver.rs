@@ -225,8 +225,8 @@ impl Training<'_> {
                         && !std::mem::replace(&mut replaced, true)
                     {
                         state.observer.warning(&format!(
-                            "{}: the file was replaced during the run; the run continues with the \
-                             data that it has opened, but `eciton resume` will refuse the new data",
+                            "{}: the file was replaced during the run; the run continues with the data that \
+                             it has opened, but `eciton resume` will refuse the new data",
                             path.display()
                         ));
                     }
@@ -262,9 +262,7 @@ impl Training<'_> {
                     begun = Instant::now();
                     Ok([stopping.then_some(Event::StopRequested), None])
                 }
-                other => {
-                    Err(Error::Internal(format!("the engine requested {other:?} at the end of an epoch")))
-                }
+                other => Err(Error::Internal(format!("unexpected request {other:?}"))),
             };
             let ends = !state.weights.owners().have_parameters();
             match Pass::new(machine, Some(stop), ends).of_epochs(epochs).run(engine, stages, state, other) {
@@ -394,7 +392,7 @@ pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
 /// Calls `f` with the scores of all rows that the last evaluation stored.
 fn with_scores<T>(stages: &Stages<'_>, f: impl FnOnce(View<'_>) -> Result<T>) -> Result<T> {
     let slot =
-        stages.program.scores.ok_or_else(|| Error::Internal("the program computes no scores".to_owned()))?;
+        stages.program.scores.ok_or_else(|| Error::Internal("the program has no scores".to_owned()))?;
     let Matrix::Dense(scores) = stages.rows.all(slot)? else {
         return Err(Error::Internal("the scores are sparse".to_owned()));
     };

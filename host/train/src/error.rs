@@ -21,11 +21,8 @@ pub enum Error {
     #[error(transparent)]
     Rows(#[from] eciton_types::Error),
     /// `data.source` is neither a data set nor an existing path.
-    #[error(
-        "there is no data set or path `{name}`{}; built-in data sets: {known}; `eciton data fetch \
-         --list` lists more",
-        nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default()
-    )]
+    #[error("there is no data set or path `{name}`{}; built in: {known}; `eciton data fetch --list` lists more",
+            nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
     UnknownData {
         /// Name as the user gave it.
         name: String,
@@ -36,10 +33,9 @@ pub enum Error {
     },
     /// The data of a run are no longer at the path that the run recorded.
     #[error(
-        "the run {} recorded `{source_name}` as the path of its data, but nothing exists there \
-         now; if the data was moved, give its path after the run folder: `eciton predict RUN DATA` \
-         or `eciton eval RUN DATA`",
-        run.display()
+        "the run {} recorded `{source_name}` as the path of its data, but nothing exists there now; if the \
+         data was moved, give its path after the run folder: `eciton predict RUN DATA` or `eciton eval RUN \
+         DATA`", run.display()
     )]
     DataMoved {
         /// Path of the run folder.
@@ -49,14 +45,14 @@ pub enum Error {
     },
     /// The data set of the run was in memory, so it cannot be read again.
     #[error(
-        "the run was trained on a data set in memory, which is no longer available; give the name \
-         or path of the data set, or in Python the graph"
+        "the run was trained on a data set in memory, which is no longer available; give the name or path of \
+         the data set, or in Python the graph"
     )]
     WasInMemory,
     /// The data set has no labels, which are needed to evaluate a model.
     #[error(
-        "{dataset} has no labels that the model knows, so the model cannot be evaluated on it; add \
-         labels to the data, or use `eciton predict`, which needs none"
+        "{dataset} has no labels that the model knows, so the model cannot be evaluated on it; add labels to \
+         the data, or use `eciton predict`, which needs none"
     )]
     Unlabelled {
         /// Name of the data set that the run uses.
@@ -74,9 +70,9 @@ pub enum Error {
     },
     /// An edge has a negative weight, for which the symmetric normalisation is undefined.
     #[error(
-        "the edge from {origin} to {target} has the weight {weight}, but a {layer} layer divides \
-         by square roots of sums of weights; use weights of at least 0, another column \
-         (model.edge_weights), or layers of the kind sage or gin"
+        "the edge from {origin} to {target} has the weight {weight}, but a {layer} layer divides by square \
+         roots of sums of weights; use weights of at least 0, another column (model.edge_weights), or layers \
+         of the kind sage or gin"
     )]
     NegativeWeight {
         /// Kind of the layer that normalises.
@@ -90,9 +86,9 @@ pub enum Error {
     },
     /// `batch.micro` is larger than the number of atoms (smallest units of a cut) in a batch.
     #[error(
-        "`batch.micro` is {parts}, but an update of {rows} rows has at most {most} micro-batches; \
-         set --micro to {possible}, or increase --batch, the rows of an update (a micro-batch \
-         needs 8 rows, and the maximum is 512 micro-batches)",
+        "`batch.micro` is {parts}, but an update of {rows} rows has at most {most} micro-batches; set \
+         --micro to {possible}, or increase --batch, the rows of an update (a micro-batch needs 8 rows, and \
+         the maximum is 512 micro-batches)",
         possible = if *most == 1 { "1".to_owned() } else { format!("a number from 1 to {most}") }
     )]
     Parts {
@@ -104,10 +100,7 @@ pub enum Error {
         rows: u32,
     },
     /// The published data set is not in the user's cache, so it must be fetched first.
-    #[error(
-        "`{name}` is not in {folder}; download it with `eciton data fetch {name}`",
-        folder = folder.display()
-    )]
+    #[error("`{name}` is not in {folder}; run `eciton data fetch {name}`", folder = folder.display())]
     NotFetched {
         /// Name of the data set.
         name: &'static str,
@@ -159,8 +152,7 @@ pub enum Error {
     RunFolder(#[from] eciton_runs::run_folder::Error),
     /// The configuration names a kernel that does not exist.
     #[error(
-        "there is no kernel `{name}`; built-in kernels: {known}; to add a kernel, set `[kernels] \
-         {name} = \"path.wasm\"`"
+        "there is no kernel `{name}`; built in: {known}; set `[kernels] {name} = \"path.wasm\"` to add it"
     )]
     UnknownKernel {
         /// Name as the user gave it.
@@ -170,9 +162,8 @@ pub enum Error {
     },
     /// The configuration replaces a kernel that the model does not use.
     #[error(
-        "`[kernels] {name} = \"{path}\"` (or --kernel) replaces the kernel `{name}`, but this \
-         model does not use it; the model uses: {used}; remove the setting, or choose a model with \
-         this kernel"
+        "`[kernels] {name} = \"{path}\"` (or --kernel) replaces the kernel `{name}`, but this model does not \
+         use it; the model uses: {used}; remove the setting, or choose a model with this kernel"
     )]
     UnusedKernel {
         /// Name of the kernel.
@@ -184,9 +175,9 @@ pub enum Error {
     },
     /// `executor.rows = "bits"`, but the model has no layer that reads only signs.
     #[error(
-        "executor.rows is \"bits\", but layers of {model} read more than the signs and scales of \
-         rows (kernels: {kernels}); set it to \"f32\" or \"bf16\", or use layers with the kernel \
-         `binary` (docs/explanation/binary-networks.md)"
+        "executor.rows is \"bits\", but layers of {model} read more than the signs and scales of rows \
+         (kernels: {kernels}); set it to \"f32\" or \"bf16\", or use layers with the kernel `binary` \
+         (docs/explanation/binary-networks.md)"
     )]
     NoSigns {
         /// Description of the model, such as its kind.
@@ -196,9 +187,8 @@ pub enum Error {
     },
     /// A component replaces a kernel, but one of them works on edges and the other on vertices.
     #[error(
-        "kernel `{name}` computes on {}, but {path} computes on {}, so it cannot replace the \
-         kernel; use it as a layer of a model file (--model) with kernel = \"{path}\" and on = \
-         \"{}\"",
+        "kernel `{name}` computes on {}, but {path} computes on {}, so it cannot replace the kernel; use it \
+         as a layer of a model file (--model) with kernel = \"{path}\" and on = \"{}\"",
         worked(*place), worked(*found), worked(*found)
     )]
     KernelPlace {
@@ -229,8 +219,7 @@ pub enum Error {
     },
     /// The loss or a gradient is not finite.
     #[error(
-        "epoch {epoch}: {what}{}; {}",
-        nan_trace::told(first.as_deref()),
+        "epoch {epoch}: {what}{}; {}", nan_trace::told(first.as_deref()),
         nan_trace::remedy(first.as_deref())
     )]
     NotFinite {
@@ -245,8 +234,8 @@ pub enum Error {
     },
     /// The data set has no validation vertices, but a setting compares models by them.
     #[error(
-        "data set `{dataset}` has no validation rows, but {key} requires them; set data.split, add \
-         split.csv (id,train|val|test) to the folder of the data set, or remove the key"
+        "data set `{dataset}` has no validation rows, but {key} requires them; set data.split, add split.csv \
+         (id,train|val|test) to the folder of the data set, or remove the key"
     )]
     NoValidation {
         /// Name of the data set that the run uses.
@@ -256,9 +245,8 @@ pub enum Error {
     },
     /// A setting needs a metric that is undefined on this data.
     #[error(
-        "{key} requires the {part} metric, but {metric} is undefined on the {part} part of data \
-         set `{dataset}`: {reason}; choose another metric (run.metric) or split (data.split), or \
-         remove the key"
+        "{key} requires the {part} metric, but {metric} is undefined on the {part} part of data set \
+         `{dataset}`: {reason}; choose another metric (run.metric) or split (data.split), or remove the key"
     )]
     Undefined {
         /// Name of the data set that the run uses.
@@ -295,8 +283,8 @@ pub enum Error {
     },
     /// No links are held out for validation, but a setting compares models by them.
     #[error(
-        "none of the links of data set `{dataset}` are held out for validation, but {key} requires \
-         them; set links.validation to a larger share, or remove the key"
+        "none of the links of data set `{dataset}` are held out for validation, but {key} requires them; set \
+         links.validation to a larger share, or remove the key"
     )]
     NoValidationLinks {
         /// Name of the data set that the run uses.
@@ -306,9 +294,9 @@ pub enum Error {
     },
     /// The run does not fit in memory.
     #[error(
-        "the run needs {needed} bytes of memory, but only {available} bytes are available; the \
-         largest item is {largest}; {remedy}, or allow more memory with run.memory_bytes; `eciton \
-         plan` lists the memory by purpose"
+        "the run needs {needed} bytes of memory, but only {available} bytes are available; the largest item \
+         is {largest}; {remedy}, or allow more memory with run.memory_bytes; `eciton plan` lists the memory \
+         by purpose"
     )]
     Memory {
         /// Estimated peak memory of the run, in bytes.
@@ -322,8 +310,8 @@ pub enum Error {
     },
     /// The data set has no labels to train on.
     #[error(
-        "data set `{dataset}` has no labels; add labels.csv (id,class) or labels.npy to its \
-         folder, or set data.task = \"link-prediction\" to predict its links"
+        "data set `{dataset}` has no labels; add labels.csv (id,class) or labels.npy to its folder, or set \
+         data.task = \"link-prediction\" to predict its links"
     )]
     NoLabels {
         /// Name of the data set that the run uses.
@@ -350,8 +338,8 @@ pub enum Error {
     },
     /// The run would have more than 2^32 - 1 rounds (optimizer steps).
     #[error(
-        "{epochs} epochs of {rounds} updates exceed the maximum of 2^32 - 1 updates; use fewer \
-         epochs, or larger batches"
+        "{epochs} epochs of {rounds} updates exceed the maximum of 2^32 - 1 updates; use fewer epochs, or \
+         larger batches"
     )]
     Rounds {
         /// Requested number of epochs.
@@ -361,9 +349,9 @@ pub enum Error {
     },
     /// The data set has no training vertices.
     #[error(
-        "data set `{dataset}` has no training rows, because its split has none or because no row \
-         has a label; correct labels.csv and split.csv next to the graph file, or the labels and \
-         masks of the archive"
+        "data set `{dataset}` has no training rows, because its split has none or because no row has a \
+         label; correct labels.csv and split.csv next to the graph file, or the labels and masks of the \
+         archive"
     )]
     NoTraining {
         /// Name of the data set that the run uses.
@@ -381,9 +369,8 @@ pub enum Error {
     },
     /// The weights in the model file of `run.init` do not fit the model.
     #[error(
-        "{}: the weights do not fit {model}: {found}; list layers that keep their random weights \
-         in run.init_fresh (--init-fresh)",
-        path.display()
+        "{}: the weights do not fit {model}: {found}; list layers that keep their random weights in \
+         run.init_fresh (--init-fresh)", path.display()
     )]
     Init {
         /// Path of the model file.
@@ -394,10 +381,7 @@ pub enum Error {
         found: String,
     },
     /// A setting names a layer that the model does not have.
-    #[error(
-        "`{key}` names layer {layer}, but {model} has only layers 0 to {last}",
-        last = layers.saturating_sub(1)
-    )]
+    #[error("`{key}` names layer {layer}, but {model} has layers 0 to {}", layers.saturating_sub(1))]
     NoLayer {
         /// Setting that names the layer.
         key: &'static str,
@@ -410,8 +394,8 @@ pub enum Error {
     },
     /// The settings freeze all layers of the model, so that none is trained.
     #[error(
-        "`optimiser.freeze` names every layer of {model} that has parameters, so none would be \
-         trained; remove at least one layer from the list"
+        "`optimiser.freeze` names every layer of {model} that has parameters, so none would be trained; \
+         remove at least one layer from the list"
     )]
     AllFrozen {
         /// Description of the model, such as its kind.
@@ -419,9 +403,9 @@ pub enum Error {
     },
     /// The model gathers from neighbours, but the data set has no graph.
     #[error(
-        "data set `{dataset}` has no graph, but {model} gathers rows of neighbours; use `--model \
-         mlp` (model.kind = \"mlp\"), add edges to the data, or set data.without_edges = true to \
-         train without neighbours"
+        "data set `{dataset}` has no graph, but {model} gathers rows of neighbours; use `--model mlp` \
+         (model.kind = \"mlp\"), add edges to the data, or set data.without_edges = true to train without \
+         neighbours"
     )]
     NoGraph {
         /// Name of the data set that the run uses.
@@ -440,11 +424,7 @@ pub enum Error {
         remedy: &'static str,
     },
     /// The requested number of epochs cannot be trained.
-    #[error(
-        "cannot train {asked} epochs after {done}; the number must be at least 1, and the total at \
-         most {}",
-        u32::MAX
-    )]
+    #[error("cannot train {asked} epochs after {done}; train at least 1, and at most {} in total", u32::MAX)]
     Epochs {
         /// Requested number of epochs.
         asked: u32,
@@ -461,8 +441,8 @@ pub enum Error {
     },
     /// The labels are for another task than `data.task`.
     #[error(
-        "data.task is {wanted}, but the labels of `{dataset}` are for {found}; give labels for \
-         {wanted}, or remove data.task"
+        "data.task is {wanted}, but the labels of `{dataset}` are for {found}; give labels for {wanted}, or \
+         remove data.task"
     )]
     Task {
         /// Name of the data set that the run uses.
@@ -476,18 +456,15 @@ pub enum Error {
     #[error(transparent)]
     Functions(Box<eciton_exec::functions::Error>),
     /// Another process works on this run, and holds its lock.
-    #[error(
-        "{}: another process is working on this run; wait until it ends, or choose another folder",
-        run.display()
-    )]
+    #[error("{}: another process is working on this run; wait for it, or choose another folder", run.display())]
     Busy {
         /// Path of the run folder, as the user gave it.
         run: PathBuf,
     },
     /// A new run was requested at the path of an unfinished run, which can be resumed.
     #[error(
-        "{run}: an unfinished run has checkpoints in {place} (the newest is of epoch {epoch}); \
-         continue it with `eciton resume {run}`, or delete it with `rm -r {place}`",
+        "{run}: an unfinished run has checkpoints in {place} (the newest is of epoch {epoch}); continue it \
+         with `eciton resume {run}`, or delete it with `rm -r {place}`",
         run = run.display(), place = place.display()
     )]
     Unfinished {
@@ -500,8 +477,8 @@ pub enum Error {
     },
     /// The run has finished, and the checkpoints next to it belong to another run.
     #[error(
-        "{}: this run has finished, but the checkpoints in {place} belong to another run; move \
-         this run to another folder, or delete the checkpoints with `rm -r {place}`",
+        "{}: this run has finished, but the checkpoints in {place} belong to another run; move this run to \
+         another folder, or delete the checkpoints with `rm -r {place}`",
         run.display(), place = place.display()
     )]
     Foreign {
@@ -534,9 +511,8 @@ pub enum Error {
     },
     /// The run folder or the checkpoints at the path of a trial belong to another run.
     #[error(
-        "{}: this run does not belong to the trial: {}; restore the folder of the trial, or move \
-         this folder away so that the trial is trained again",
-        folder.display(), differences.join("; ")
+        "{}: this run does not belong to the trial: {}; restore the folder of the trial, or move this folder \
+         away so that the trial is trained again", folder.display(), differences.join("; ")
     )]
     OtherTrial {
         /// Folder of the trial.
@@ -559,8 +535,7 @@ pub enum Error {
     },
     /// Some files of a run could not be written, but its model was.
     #[error(
-        "{source}; {} has the files that were written: {}{}",
-        run.display(), files.join(", "),
+        "{source}; {} has the files that were written: {}{}", run.display(), files.join(", "),
         if *finished { "; free disk space, then write predictions with `eciton predict`" } else { "" }
     )]
     Kept {
@@ -584,11 +559,8 @@ pub enum Error {
         at: eciton_types::Location,
     },
     /// The snapshot of the weights that workers own cannot be written or read.
-    #[error(
-        "cannot write or read the snapshot of the workers' weights in {folder}: {source}; check \
-         the permissions and the free space of this folder",
-        folder = folder.display()
-    )]
+    #[error("cannot access the snapshot of the workers' weights in {folder}: {source}; check the permissions and \
+             the free space of this folder", folder = folder.display())]
     Log {
         /// Folder of the snapshot.
         folder: PathBuf,
@@ -623,10 +595,9 @@ pub enum Error {
     },
     /// The time of a function's invocation is over, and there is no checkpoint of the last epoch.
     #[error(
-        "the training takes longer than the {seconds:.1} s that the function's time limit allows, \
-         and no checkpoint of its last epoch was written; set checkpoint.seconds or \
-         checkpoint.every above 0, so that another invocation continues the training, or raise \
-         executor.timeout_s"
+        "the training takes longer than the {seconds:.1} s that the function's time limit allows, and no \
+         checkpoint of its last epoch was written; set checkpoint.seconds or checkpoint.every above 0, so \
+         that another invocation continues the training, or raise executor.timeout_s"
     )]
     NoPause {
         /// Time limit of the invocation, in seconds.
@@ -723,13 +694,13 @@ pub(crate) fn at(place: &'static str) -> impl Fn(eciton_tensor::Error) -> Error 
 fn readout(dataset: &str, graphs: Option<u32>) -> String {
     match graphs {
         Some(graphs) => format!(
-            "`{dataset}` has {graphs} graphs, each with its own label, but the model computes no \
-             row for a graph; set model.readout = \"mean\", or add a layer with kernel = \
-             \"readout\" before the last layer"
+            "`{dataset}` has {graphs} graphs, each with its own label, but the model computes no row for a \
+             graph; set model.readout = \"mean\", or add a layer with kernel = \"readout\" before the last \
+             layer"
         ),
         None => format!(
-            "the model has a readout, which predicts whole graphs, but `{dataset}` is one graph \
-             with labels of its vertices; remove model.readout"
+            "the model has a readout, which predicts whole graphs, but `{dataset}` is one graph with labels \
+             of its vertices; remove model.readout"
         ),
     }
 }

@@ -96,9 +96,8 @@ impl Writer {
         let (Some(length), Some(vocabulary)) = (opened.config.data.sequence, opened.vocabulary()?) else {
             return refuse(
                 "the run folder records no tokens".to_owned(),
-                "give a run of `eciton train FILE --sequence T`, where FILE is a text or a .npy \
-                 file of token ids (a run of an earlier version on a .npy file must be trained \
-                 again)",
+                "give a run of `eciton train FILE --sequence T`, where FILE is a text or a .npy file of \
+                 token ids (a run of an earlier version on a .npy file must be trained again)",
             );
         };
         let tokens = match vocabulary.encode(prompt) {

@@ -61,9 +61,9 @@ impl Initial {
             false => model.digest().to_owned(),
             true => {
                 eciton_input::notes::add(format!(
-                    "{}: the weights were written by another program and have no digest, so damage \
-                     is not detected; Eciton multiplies rows by a weight from the right, so \
-                     weights of PyTorch's Linear must be transposed",
+                    "{}: the weights were written by another program and have no digest, so damage is not \
+                     detected; Eciton multiplies rows by a weight from the right, so weights of PyTorch's \
+                     Linear must be transposed",
                     path.display()
                 ));
                 run_folder::model_digest(&model.tensors)

@@ -167,8 +167,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     file.take(MAX_COMPONENT_BYTES + 1).read_to_end(&mut component).map_err(failed)?;
     if component.len() as u64 > MAX_COMPONENT_BYTES {
         let found = format!(
-            "the file has more than {MAX_COMPONENT_BYTES} bytes, which is the maximum size of a \
-             component; build the kernel with `eciton kernel build`, which omits debug information"
+            "the file has more than {MAX_COMPONENT_BYTES} bytes, which is the maximum size of a component; \
+             build the kernel with `eciton kernel build`, which omits debug information"
         );
         return Err(failed(std::io::Error::new(ErrorKind::InvalidData, found)));
     }
@@ -194,9 +194,8 @@ fn load(
         doing: "loading signed code",
         reason: format!("kernel `{name}`: {reason}"),
     };
-    let baseline = Baseline::of_this_machine().ok_or_else(|| {
-        refused("this processor lacks instructions that all signed code requires".to_owned())
-    })?;
+    let baseline = Baseline::of_this_machine()
+        .ok_or_else(|| refused("this processor lacks instructions that signed code requires".to_owned()))?;
     let digest = digest(component);
     let sealed = code.sealed(&store_key(&digest, baseline)).map_err(refused)?;
     runtime.load_artefact(name, &digest, &sealed, code.trusted())
@@ -224,8 +223,7 @@ fn compile(runtime: &Runtime, name: &str, component: &Component) -> eciton_kerne
 
 #[cfg(not(feature = "compiler"))]
 fn compile(_: &Runtime, name: &str, _: &Component) -> eciton_kernel::Result<Arc<Kernel>> {
-    let reason =
-        format!("kernel `{name}`: this build cannot compile kernels, and has no signed code for this one");
+    let reason = format!("kernel `{name}`: this build cannot compile kernels, and has no signed code for it");
     Err(eciton_kernel::Error::Engine { doing: "loading", reason })
 }
 
@@ -335,8 +333,8 @@ impl Kernels {
         });
         let mut all = BTreeMap::new();
         for (name, result) in loaded {
-            let kernel = result
-                .map_err(|_| Error::Internal(format!("the thread that loads kernel `{name}` panicked")))??;
+            let kernel =
+                result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
             let place = builtin().iter().find(|known| known.name == name).map(|known| known.on);
             if let (Some(path), Some(place)) = (config.kernels.get(name), place)
                 && place != kernel.on()

@@ -96,8 +96,7 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     let weights = known.weights.as_ref().map_or(0, EdgeWeights::bytes);
     item("edge weights", "one per edge".to_owned(), weights, always.clone());
     let columns = inputs.shape.edge_features;
-    let detail =
-        format!("[{}, {columns}], and the position of each edge in the list of its source", graph.edges());
+    let detail = format!("[{}, {columns}], and the position of each edge by source", graph.edges());
     item("edge features", detail, known.features.as_ref().map_or(0, KnownEdges::bytes), always.clone());
     let detail = "labels, split and normalisation factors".to_owned();
     let labels = match inputs.dataset.labels.as_values() {
@@ -160,8 +159,7 @@ pub(crate) fn check(plan: &MemoryPlan, allowed: Option<u64>) -> Result<()> {
     let items = plan.items.iter().filter(|item| fullest.is_some_and(|p| item.during.contains(&p)));
     let largest = items.max_by_key(|i| i.bytes);
     let remedy = if too_much(Phase::Training) {
-        "reduce model.hidden or the number of layers, or use `eciton data convert` (the features \
-         of a store stay in its file)"
+        "reduce model.hidden or the layers, or use `eciton data convert` (the features stay in the file)"
     } else if too_much(Phase::Gathering) {
         "set run.gather_features = \"each-epoch\" (the features are stored once)"
     } else {
@@ -227,8 +225,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     if let Some(links) = &inputs.links {
         let [validation, test] = links.held_out();
         let detail = format!(
-            "{validation} validation and {test} test links, and {} pairs without a link for each \
-             epoch in flight",
+            "{validation} validation and {test} test links, and {} other pairs for each epoch in flight",
             links.negatives
         );
         item("links", detail, links.bytes(rows));
@@ -258,11 +255,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     if !own && config.checkpoint.is_on() {
         let before = u64::from(pipeline.weights() == WeightVersions::TwoBuffered);
         let copies = state + before + u64::from(config.run.keep.is_by_validation());
-        item(
-            "checkpoint",
-            "copies of the weights while a checkpoint is written".to_owned(),
-            values * 4 * copies * 2,
-        );
+        item("checkpoint", "copies of weights while one is written".to_owned(), values * 4 * copies * 2);
     }
     let (sums, in_products) = match program.apart {
         Some(_) if config.batch.sampler.has_targets() && Hops::from_program(program).most() == 0 => {

@@ -75,8 +75,8 @@ pub(crate) fn remedy(first: Option<&NanTrace>) -> String {
     match first {
         Some(NanTrace { own: Some(path), largest, .. }) if largest.is_none_or(|size| size < LARGE) => {
             format!(
-                "test the kernel with `eciton kernel check {path} --inputs ...`, which runs it on \
-                 rows of zeros and large values"
+                "test the kernel with `eciton kernel check {path} --inputs ...`, which runs it on rows of \
+                 zeros and large values"
             )
         }
         _ => "reduce the learning rate (optimiser.lr), or check the features with `eciton data stat`"

@@ -214,11 +214,7 @@ impl Owners {
 
     /// Returns the snapshot. Fails if parameters live on the host.
     fn log_file(&self) -> Result<&Log> {
-        self.log.as_ref().ok_or_else(|| {
-            Error::Internal(
-                "the host has all parameters, so there is no snapshot of the workers' parameters".to_owned(),
-            )
-        })
+        self.log.as_ref().ok_or_else(|| Error::Internal("parameters on the host have no snapshot".to_owned()))
     }
 
     /// Makes the next snapshot, which is complete, the current one. Its values are of `version`.

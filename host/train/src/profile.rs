@@ -65,9 +65,7 @@ pub fn profile(
         measured.push((parts / rows.max(1.0), parts, read_profile(path)?));
     }
     sizes.truncate(measured.len());
-    let Some((.., last)) = measured.last() else {
-        return Err(Error::Internal("no number of micro-batches was measured".to_owned()));
-    };
+    let Some((.., last)) = measured.last() else { return Err(Error::Internal("no profile".to_owned())) };
     let mut fitted = last.clone();
     for (at, stage) in fitted.stages.iter_mut().enumerate() {
         let points = measured

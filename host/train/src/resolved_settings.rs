@@ -85,12 +85,8 @@ fn split(config: &Config, inputs: &Inputs) -> ResolvedSetting {
 /// Describes the scaling of the features.
 fn features(config: &Config, scaled: NormaliseFeatures) -> ResolvedSetting {
     let (value, why) = match scaled {
-        NormaliseFeatures::None => {
-            (NOT_SCALED, "auto: the features are not counts of the vertices of a graph")
-        }
-        NormaliseFeatures::Rows => {
-            ("each row divided by its sum", "auto: the features are counts, such as bags of words")
-        }
+        NormaliseFeatures::None => (NOT_SCALED, "auto: the features are not counts of a graph"),
+        NormaliseFeatures::Rows => ("each row divided by its sum", "auto: counts, such as bags of words"),
         NormaliseFeatures::Columns => (
             "each column scaled to mean 0 and standard deviation 1 over the training rows",
             "auto: the columns are of several kinds",

@@ -75,7 +75,7 @@ fn resume_data(
     let crossed = checkpoint::crossed(found.record.changes);
     if !crossed.is_empty() {
         eciton_input::notes::add(format!(
-            "{}: the checkpoint was written before changes to Eciton that may alter results: {}",
+            "{}: the checkpoint was written before changes of Eciton that may alter results: {}",
             run.display(),
             crossed.join("; ")
         ));
@@ -100,14 +100,11 @@ fn resume_data(
     let recipe = found.record.recipe.clone();
     let mut going = Run { config: &config, options: &options, session, recorder, begun, recipe };
     let Some(beginning) = going.begin()? else {
-        return Err(Error::Internal("a resumed run has no checkpointer".to_owned()));
+        return Err(Error::Internal("the run has no checkpointer".to_owned()));
     };
     let session = &going.session;
     let versions = Versions::current(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
-    let data = session
-        .fingerprint
-        .as_ref()
-        .ok_or_else(|| Error::Internal("the data set has no fingerprint".to_owned()))?;
+    let data = session.fingerprint.as_ref().ok_or_else(|| Error::Internal("no fingerprint".to_owned()))?;
     let differences =
         found.check(&versions, (data, session.inputs.schema.data.as_ref()), &beginning.parameters, force)?;
     going.started(observer);
@@ -169,10 +166,7 @@ fn finished(target: &Path, run: &Path) -> Result<Option<Summary>> {
     }
     match opened {
         Some(opened) if opened.summary.stopped && !checkpoint::is_resumable(target) => {
-            let found = format!(
-                "the run was stopped, but its checkpoints are missing (expected the folder {})",
-                checkpoint::folder(run).display()
-            );
+            let found = format!("the run was stopped, and {} is missing", checkpoint::folder(run).display());
             Err(Error::NoCheckpoint { run: run.to_owned(), found })
         }
         opened => Ok(opened.map(|opened| opened.summary).filter(|summary| !summary.stopped)),

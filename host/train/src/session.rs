@@ -179,7 +179,7 @@ impl Session {
         let compared = config.executor.audit >= 1.0 || config.executor.keep_doubtful;
         if config.executor.audit > 0.0 && !compared && logs.events.is_some() {
             let reason = "a run whose events are recorded or replayed cannot roll back to a checkpoint; set \
-                 executor.audit to 1, or to 0 for no audit";
+                          executor.audit to 1, or to 0 for no audit";
             return Err(Error::Audit(reason.to_owned()));
         }
         let owners = match config.sums_stay() {
@@ -610,8 +610,7 @@ impl Session {
             Ok((width, self.inputs.vertices.rows_back(values, width)?))
         };
         let program = &evaluation.plan.program;
-        let scores =
-            program.scores.ok_or_else(|| Error::Internal("the program computes no scores".to_owned()))?;
+        let scores = program.scores.ok_or_else(|| Error::Internal("the program has no scores".to_owned()))?;
         let embeddings = program.embeddings.filter(|_| embeddings);
         Ok(Predicted { scores: slot(scores)?.1, embeddings: embeddings.map(slot).transpose()? })
     }

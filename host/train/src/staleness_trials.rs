@@ -71,9 +71,7 @@ pub fn settle_pipeline(
             StalenessTrial { mode, staleness, epoch_seconds: ran.seconds, loss: ran.loss, kept_up },
         ));
     }
-    let Some(&(_, first)) = found.first() else {
-        return Err(Error::Internal("there was no trial".to_owned()));
-    };
+    let Some(&(_, first)) = found.first() else { return Err(Error::Internal("no trial".to_owned())) };
     let quicker =
         |tried: &StalenessTrial| tried.kept_up && tried.epoch_seconds <= first.epoch_seconds * (1.0 - GAIN);
     let stale = found.iter().skip(1).filter(|(_, tried)| quicker(tried));
@@ -96,8 +94,8 @@ fn why(chosen: &StalenessTrial, synchronous: &StalenessTrial) -> String {
             let saved =
                 100.0 * (1.0 - chosen.epoch_seconds / synchronous.epoch_seconds.max(f64::MIN_POSITIVE));
             format!(
-                "an epoch with staleness {} takes {saved:.0} % less time than a synchronous epoch, \
-                 at a similar loss",
+                "an epoch with staleness {} takes {saved:.0} % less time than a synchronous epoch, at a \
+                 similar loss",
                 chosen.staleness
             )
         }

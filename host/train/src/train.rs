@@ -340,8 +340,8 @@ impl Run<'_> {
         epoch_seconds.truncate(epochs);
         let to = found.as_ref().map_or(0, |(point, _)| point.mark.epoch);
         observer.warning(&format!(
-            "{text}; results from epoch {epoch} on may be wrong, so the run rolls back to epoch \
-             {to} of seed {seed}"
+            "{text}; results from epoch {epoch} on may be wrong, so the run rolls back to epoch {to} of seed \
+             {seed}"
         ));
         let position = found.map(|(point, epochs)| {
             let trained = Trained { epochs, best: point.best(), ..Trained::default() };

@@ -63,8 +63,7 @@ pub(crate) fn check_first(config: &Config, found: &Metrics, (dataset, epoch): (&
     for (key, part) in deciding(config) {
         if found.value_on(part).is_none_or(f64::is_nan) {
             let reason = format!(
-                "after epoch {epoch} its value is not a number, because scores of its rows are \
-                     not finite"
+                "after epoch {epoch} its value is not a number, because scores of its rows are not finite"
             );
             return Err(undefined(dataset, key, (found.metric, part), reason));
         }

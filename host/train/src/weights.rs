@@ -261,9 +261,7 @@ impl Weights {
     pub(crate) fn generation(&self, version: Version) -> Result<u64> {
         self.held.get(&version).copied().ok_or_else(|| {
             let held: Vec<u64> = self.held.keys().map(|version| version.0).collect();
-            Error::Internal(format!(
-                "there are no weights of version {version}, only of the versions {held:?}"
-            ))
+            Error::Internal(format!("there are no weights of version {version}, only of {held:?}"))
         })
     }
 
@@ -292,8 +290,7 @@ impl Weights {
     fn values_of(&self, parameter: usize, version: Version) -> Result<Vec<f32>> {
         let parameter = self.parameters.get(use_number(parameter)).map_err(internal)?;
         let values = parameter.values(version.0);
-        let values =
-            values.ok_or_else(|| internal(format!("there are no values of version {}", version.0)))?;
+        let values = values.ok_or_else(|| internal(format!("no values of version {}", version.0)))?;
         values.to_vec().map_err(at("parameters"))
     }
 
@@ -406,7 +403,7 @@ impl Weights {
 fn write(buffer: &Buffer, values: &[f32]) -> Result<()> {
     let (rows, columns) = (buffer.rows(), buffer.columns());
     if values.len() != rows * columns {
-        return Err(internal(format!("found {} values for a matrix of {rows} x {columns}", values.len())));
+        return Err(internal(format!("found {} values, expected {rows} x {columns}", values.len())));
     }
     let mut lease = buffer.write(0..rows).map_err(at("parameters"))?;
     let mut view = lease.view_mut();

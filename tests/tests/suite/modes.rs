@@ -136,11 +136,11 @@ fn an_asynchronous_run_is_repeated_from_its_events() {
     assert_eq!((again.model_digest, bits(&found)), (first.model_digest.clone(), bits(&losses)));
     assert_eq!(again.intervals, 16);
     let refused = train(&config(2, 8), &repeating).unwrap_err().to_string();
-    assert!(refused.contains("run.intervals is 16 in the recorded run, but 8 in this run"), "{refused}");
+    assert!(refused.contains("run.intervals is 16 in the log, but 8 in this run"), "{refused}");
     let mut other = bare.clone();
     other.pipeline.in_flight = Some(4);
     let refused = train(&other, &repeating).unwrap_err().to_string();
-    assert!(refused.contains("pipeline.in_flight is 3 in the recorded run, but 4 in this run"), "{refused}");
+    assert!(refused.contains("pipeline.in_flight is 3 in the log, but 4 in this run"), "{refused}");
 }
 
 /// Old rows are rounded rows, and are kept as such: their order and nothing else decides the bits.

@@ -113,7 +113,7 @@ fn failures_say_what_to_do_and_leave_nothing() {
     let ran = place.run(&["data", "fetch", "minesweeper"], Some(&server));
     assert!(ran.code == Some(1) && ran.err.contains("SHA-256"), "{}", ran.err);
     place.fails(&["data", "fetch", "minesweeper", "--from", "."], 1, &["SHA-256", "was not stored"]);
-    place.fails(&["train", "minesweeper"], 1, &["download it with `eciton data fetch minesweeper`"]);
+    place.fails(&["train", "minesweeper"], 1, &["run `eciton data fetch minesweeper`"]);
     place.fails(&["data", "stat", "minesweper"], 1, &["did you mean `minesweeper`?"]);
     let left = std::fs::read_dir(place.0.path().join("cache/heterophilous")).unwrap().count();
     assert_eq!(left, 0);

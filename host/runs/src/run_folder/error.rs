@@ -10,20 +10,15 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A path without a folder name: empty, `/`, or ending in `..`.
-    #[error(
-        "{:?} is not the name of a folder; give a name, for instance runs/first",
-        path.display().to_string()
-    )]
+    #[error("{:?} is not the name of a folder; give a name, for instance runs/first",
+            path.display().to_string())]
     Name {
         /// Path as given.
         path: PathBuf,
     },
     /// The folder exists and is not empty.
-    #[error(
-        "{}: a run folder must be new or empty, but this is {found}; choose another folder, or \
-         remove this one",
-        path.display()
-    )]
+    #[error("{}: a run folder must be new or empty, but this is {found}; choose another folder, or remove \
+             this one", path.display())]
     Occupied {
         /// Path as given.
         path: PathBuf,
@@ -31,11 +26,8 @@ pub enum Error {
         found: String,
     },
     /// The operating system refused to write.
-    #[error(
-        "{}: cannot be written: {source}; check the permissions of its folder, the free space of \
-         the disk, and the limit `ulimit -f`",
-        path.display()
-    )]
+    #[error("{}: cannot be written: {source}; check the permissions of its folder, the free space of the \
+             disk, and the limit `ulimit -f`", path.display())]
     Write {
         /// File or folder.
         path: PathBuf,
@@ -43,11 +35,8 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The run is completely written, but could not be moved to its final path.
-    #[error(
-        "{}: the finished run cannot be moved here: {source}; its folder is {}, which is complete; \
-         move it",
-        path.display(), kept.display()
-    )]
+    #[error("{}: the finished run cannot be moved here: {source}; its folder is {}, which is complete; \
+             move it", path.display(), kept.display())]
     Publish {
         /// Final path of the run folder.
         path: PathBuf,
@@ -85,10 +74,8 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The path is not a run folder.
-    #[error(
-        "{}: not a run folder, because {found}; give the folder that `eciton train --out` wrote",
-        path.display()
-    )]
+    #[error("{}: not a run folder, because {found}; give the folder that `eciton train --out` wrote",
+            path.display())]
     NotARun {
         /// Path as given.
         path: PathBuf,
@@ -112,11 +99,8 @@ pub enum Error {
         known: String,
     },
     /// The content of a file is not valid.
-    #[error(
-        "{}: expected {expected}, found {found}; the file is damaged or was not written by Eciton; \
-         restore it, or train again",
-        path.display()
-    )]
+    #[error("{}: expected {expected}, found {found}; the file is damaged or was not written by Eciton; \
+             restore it, or train again", path.display())]
     Malformed {
         /// File.
         path: PathBuf,
@@ -126,10 +110,9 @@ pub enum Error {
         found: String,
     },
     /// A summary written by a later or unknown version.
-    #[error(
-        "{}: format {found} (written by eciton {eciton}), but this is eciton {}, which reads format {known}; \
-         use the version that wrote it, or train again", path.display(), super::layout::ECITON_VERSION
-    )]
+    #[error("{}: format {found} (written by eciton {eciton}), but this is eciton {}, which reads format \
+             {known}; use the version that wrote it, or train again",
+            path.display(), super::layout::ECITON_VERSION)]
     Version {
         /// File.
         path: PathBuf,
@@ -141,11 +124,8 @@ pub enum Error {
         known: u64,
     },
     /// The weights differ from those that were written.
-    #[error(
-        "{}: the content has the digest {found}, but {place} records {expected}; the file is \
-         damaged or belongs to another run; restore it, or train again",
-        path.display()
-    )]
+    #[error("{}: the content has the digest {found}, but {place} records {expected}; the file is damaged \
+             or belongs to another run; restore it, or train again", path.display())]
     Digest {
         /// Model file.
         path: PathBuf,

@@ -118,11 +118,7 @@ pub fn header(
     for tensor in tensors {
         let name = shown(&tensor.name);
         if tensor.name.is_empty() || tensor.name == METADATA || !names.insert(&tensor.name) {
-            return Err(wrong(
-                "the name of a tensor".to_owned(),
-                "unique and not empty",
-                format!("{name:?}"),
-            ));
+            return Err(wrong("a tensor's name".to_owned(), "unique and not empty", format!("{name:?}")));
         }
         let product = tensor.shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
         let values = tensor.values.len().or(product).unwrap_or(0);

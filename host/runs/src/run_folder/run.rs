@@ -21,8 +21,10 @@ use crate::provenance::hex;
 use crate::report::{EpochReport, Summary};
 use crate::schema::{self, Column, Schema, Tokens};
 
-/// Maximum size in bytes of a `metrics.jsonl` that can be read. It suffices for several million
-/// epochs.
+/// Expected content of a schema with scaled features, for error messages.
+const MOMENTS: &str = "a mean and a standard deviation above 0 for each feature column";
+
+/// Maximum size of `metrics.jsonl` that is read, in bytes. It suffices for several million epochs.
 pub const MAX_METRICS_BYTES: u64 = 256 << 20;
 
 /// A finished run that was read from its run folder, with the weights of its first seed.
@@ -132,8 +134,8 @@ fn check_records(path: &Path, files: &BTreeMap<String, String>) -> Result<()> {
         }
         if name == CONFIG {
             eciton_input::notes::warn(format!(
-                "{}: the file was changed after the run had written it; new results may differ \
-                 from those in {SUMMARY}",
+                "{}: the file was changed after the run had written it; new results may differ from those in \
+                 {SUMMARY}",
                 file.display()
             ));
             continue;
@@ -193,11 +195,7 @@ fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema
         schema.features.columns = found.mean.iter().zip(&found.deviation).map(column).collect();
         schema.features.scaling = Some(NormaliseFeatures::Columns);
         if found.mean.len() != found.deviation.len() || schema.features.moments().is_none() {
-            return Err(malformed(
-                &file,
-                "a mean and a standard deviation above 0 for each column",
-                "other values",
-            ));
+            return Err(malformed(&file, MOMENTS, "other values"));
         }
     }
     let file = path.join(OLDER_VOCABULARY);
@@ -207,8 +205,8 @@ fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema
         schema.tokens = Some(tokens);
     }
     eciton_input::notes::add(format!(
-        "{}: an earlier version wrote this run without schema.json, so columns and classes of data \
-         are matched by position, and leaky-relu has the slope 0.2",
+        "{}: an earlier version wrote this run without schema.json, so columns and classes of data are \
+         matched by position, and leaky-relu has the slope 0.2",
         path.display()
     ));
     Ok(schema)
@@ -233,11 +231,7 @@ pub fn parse_schema(bytes: &[u8], file: &Path) -> Result<Schema> {
         return Err(malformed(file, "one entry for each feature column", &found));
     }
     if columns.scaling == Some(NormaliseFeatures::Columns) && columns.moments().is_none() {
-        return Err(malformed(
-            file,
-            "a mean and a standard deviation above 0 for each feature column",
-            "other values",
-        ));
+        return Err(malformed(file, MOMENTS, "other values"));
     }
     Ok(schema)
 }

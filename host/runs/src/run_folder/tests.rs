@@ -279,7 +279,7 @@ fn only_free_places_and_empty_folders_are_taken() {
     {
         use std::os::unix::fs::symlink;
         symlink(place("nowhere"), place("dangling")).unwrap();
-        refused(&place("dangling"), &["a link to a path that does not exist"]);
+        refused(&place("dangling"), &["a link without a target"]);
         symlink(place("kept"), place("link")).unwrap();
         let path = written(&place("link"), &[1], &VertexIds::Dense).finish().unwrap();
         assert_eq!(path, place("link"));
@@ -347,9 +347,9 @@ fn arrays_that_do_not_fit_are_refused() {
     }
     type Change = fn(&mut Vec<NamedTensor>);
     let changes: [(Change, &str); 6] = [
-        (|t| t[0].name.clear(), "name of a tensor must be unique and not empty"),
-        (|t| t[0].name = "__metadata__".to_owned(), "name of a tensor must be unique"),
-        (|t| t[0].name = t[1].name.clone(), "name of a tensor must be unique"),
+        (|t| t[0].name.clear(), "name must be unique and not empty"),
+        (|t| t[0].name = "__metadata__".to_owned(), "name must be unique"),
+        (|t| t[0].name = t[1].name.clone(), "name must be unique"),
         (|t| t[0].shape[0] = 4, "6 values for the shape [4, 2]"),
         (|t| t[0].shape = vec![usize::MAX, 2], "6 values for the shape"),
         (|t| *t = vec![t[0].clone(); MAX_TENSORS + 1], "4097 tensors, but the maximum is 4096"),

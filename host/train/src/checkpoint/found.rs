@@ -71,15 +71,12 @@ impl Found {
     /// of another format.
     pub(crate) fn open(run: &Path, shown: &Path) -> Result<Self> {
         let nothing = |found: String| Error::NoCheckpoint { run: shown.to_owned(), found };
-        let absent =
-            || nothing(format!("no checkpoint found (expected the folder {})", folder(shown).display()));
+        let absent = || nothing(format!("no checkpoint found (expected {})", folder(shown).display()));
         let place = Place::open(run, shown)?.ok_or_else(absent)?;
         let mut points: Vec<Named> = place.points()?.into_iter().filter(|n| n.epoch.is_some()).collect();
         if points.is_empty() {
-            let found = format!(
-                "the folder {} has no checkpoint, because none was due before the run ended",
-                folder(shown).display()
-            );
+            let found =
+                format!("{} has no checkpoint, because none was due before the end", folder(shown).display());
             return Err(nothing(found));
         }
         let bytes = |name: &str| read(&place.path().join(name), MAX_RECORD_BYTES);
@@ -205,7 +202,7 @@ impl Found {
             let (first, seed) = (config.run.seed, mark.seed);
             return impossible(vec![format!(
                 "the run has {seeds} seeds from {first} on, but the checkpoint is of seed {seed} \
-                 after {} finished seeds",
+                 after {} others",
                 mark.finished
             )]);
         }
@@ -266,10 +263,8 @@ impl Whole {
         let mark = &point.mark;
         let belongs = (mark.seed, Some(mark.epoch)) == (named.seed.unwrap_or(first_seed), named.epoch);
         if !belongs {
-            let found = format!("a checkpoint of seed {}, epoch {}", mark.seed, mark.epoch);
-            return Err(
-                malformed(&path, "a checkpoint of the seed and epoch in its file name", &found).into()
-            );
+            let found = format!("seed {}, epoch {}", mark.seed, mark.epoch);
+            return Err(malformed(&path, "the seed and epoch of its name", &found).into());
         }
         let journal = |name: &str, extent| -> Result<Vec<u8>> {
             let path = place.path().join(name);
@@ -286,7 +281,7 @@ impl Whole {
         if !whole || reports.len() as u64 != u64::from(mark.finished) {
             let found =
                 format!("{count} of {} epochs and {} of {} seeds", mark.epoch, reports.len(), mark.finished);
-            return Err(malformed(&path, "records of all epochs and seeds of the checkpoint", &found).into());
+            return Err(malformed(&path, "records of all epochs and seeds", &found).into());
         }
         let final_model = |report: SeedReport| -> Result<(SeedReport, Model)> {
             let seed = (report.seed != first_seed).then_some(report.seed);

@@ -170,17 +170,14 @@ impl Point {
         let of = |key: &str| metadata.get(key).map_or("", String::as_str);
         let found = sha256(format!("{}\n{}", of("digest"), of("mark")).as_bytes());
         if found != of("sum") {
-            return Err(wrong(
-                "a checkpoint whose metadata `sum` is the SHA-256 of `digest` and `mark`",
-                of("sum"),
-            ));
+            return Err(wrong("the SHA-256 of its `digest` and `mark`", of("sum")));
         }
         #[derive(Deserialize)]
         struct Format {
             format: u64,
             eciton: String,
         }
-        let json = |e: serde_json::Error| wrong("a checkpoint whose metadata has `mark`", &e.to_string());
+        let json = |e: serde_json::Error| wrong("the `mark` of a checkpoint", &e.to_string());
         let Format { format, eciton } = serde_json::from_str(of("mark")).map_err(json)?;
         if format != FORMAT {
             return Err(FileError::Version { path: path.to_owned(), found: format, eciton, known: FORMAT });

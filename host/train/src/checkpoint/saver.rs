@@ -184,13 +184,10 @@ impl Saver {
             Ok(()) => Ok(None),
             Err(Error::RunFolder(error @ FileError::Write { .. })) => {
                 let told = (!std::mem::replace(&mut self.warned, true)).then(|| {
-                    let there = match self.has_written() {
-                        true => "earlier checkpoints exist",
-                        false => "no earlier checkpoint exists",
-                    };
+                    let an = if self.has_written() { "an" } else { "no" };
                     format!(
-                        "no checkpoint was written: {error}; the run continues ({there}), and \
-                         tries again when the next checkpoint is due"
+                        "no checkpoint was written: {error}; the run continues ({an} earlier checkpoint \
+                         exists), and tries again when the next checkpoint is due"
                     )
                 });
                 Ok(told)

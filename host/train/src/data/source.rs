@@ -267,9 +267,9 @@ fn warn_of_rounded(features: &Features, names: &[String], scale: NormaliseFeatur
             NormaliseFeatures::None | NormaliseFeatures::Columns => "not scaled",
         };
         notes::warn(format!(
-            "feature {}: {exact} (row {row}) is stored as {stored}, because f32 cannot represent \
-             all whole numbers above 2^24; the features are {how}; to scale each column before it \
-             is rounded, use --set data.normalise_features=columns",
+            "feature {}: {exact} (row {row}) is stored as {stored}, because f32 cannot represent all whole \
+             numbers above 2^24; the features are {how}; to scale each column before it is rounded, use \
+             --set data.normalise_features=columns",
             column_name(names, column),
         ));
     }
@@ -289,9 +289,9 @@ fn warn_of_rounded_edges(rows: &EdgeFeatures, names: &[String]) {
     for (column, (whole, most)) in (0..).zip(columns) {
         if whole && most > WHOLE_IN_F32 {
             notes::warn(format!(
-                "edge feature {}: it has whole numbers up to {most}, but f32 cannot represent all \
-                 whole numbers above 2^24, so values that differ in the file may become equal; in \
-                 the file, subtract a common offset from the column or divide it",
+                "edge feature {}: it has whole numbers up to {most}, but f32 cannot represent all whole \
+                 numbers above 2^24, so values that differ in the file may become equal; in the file, \
+                 subtract a common offset from the column or divide it",
                 column_name(names, column),
             ));
         }

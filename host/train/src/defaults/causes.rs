@@ -39,16 +39,16 @@ pub fn causes(summary: &Summary) -> Vec<String> {
     };
     if let Some(epoch) = summary.seeds.iter().find_map(better) {
         found.push(format!(
-            "the model of epoch {epoch} was best on the validation rows, but the model of the last \
-             epoch was written; use --set run.keep=best"
+            "the model of epoch {epoch} was best on the validation rows, but the model of the last epoch was \
+             written; use --set run.keep=best"
         ));
     }
     let train = summary.seeds.iter().filter_map(|seed| seed.metrics.train).sum::<f64>();
     let test = summary.seeds.iter().filter_map(|seed| seed.metrics.test).sum::<f64>();
     match train > 1.5 * test && test > 0.0 {
         true => found.push(
-            "the model fits the training rows but not the test rows (overfitting); use fewer \
-             columns or more training rows, or raise model.dropout"
+            "the model fits the training rows but not the test rows (overfitting); use fewer columns or more \
+             training rows, or raise model.dropout"
                 .to_owned(),
         ),
         false => found.push(
@@ -58,8 +58,8 @@ pub fn causes(summary: &Summary) -> Vec<String> {
         ),
     }
     found.push(
-        "the largest class may dominate the loss; use --class-weights balanced, and compare the \
-         balanced accuracy"
+        "the largest class may dominate the loss; use --class-weights balanced, and compare the balanced \
+         accuracy"
             .to_owned(),
     );
     found

@@ -48,8 +48,8 @@ pub fn space(of: &Statistics, source: &str, (trials, seeds, epochs): (u32, u32, 
         ],
     };
     let mut text = format!(
-        "# Search space of `eciton tune`. Settings that are not in [grid] are chosen from the \
-         data.\ndata = {source:?}\nrandom = {trials}\nseeds = {seeds}\n\n[grid]\n"
+        "# Search space of `eciton tune`. Settings that are not in [grid] are chosen from the data.\ndata = \
+         {source:?}\nrandom = {trials}\nseeds = {seeds}\n\n[grid]\n"
     );
     for (key, values) in grid {
         let _ = writeln!(text, "\"{key}\" = {values}");

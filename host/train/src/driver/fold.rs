@@ -24,8 +24,7 @@ impl Fold {
     pub(crate) fn new(metric: Folded, inputs: &Inputs) -> Result<Self> {
         let labels = inputs.learnt().0;
         let terms = Terms::new(metric, labels, inputs.shape.rows as usize);
-        let terms =
-            terms.ok_or_else(|| Error::Internal(format!("the metric {metric:?} does not fit the labels")))?;
+        let terms = terms.ok_or_else(|| Error::Internal(format!("{metric:?} does not fit the labels")))?;
         Ok(Self { terms: RefCell::new(terms) })
     }
 

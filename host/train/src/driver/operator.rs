@@ -122,8 +122,7 @@ impl On<'_> {
             None => self.stages.interval(self.stage.domain, self.task.interval),
             Some((part, _)) => {
                 let level = part.level(self.hops()).map(|level| &level.interval);
-                level
-                    .ok_or_else(|| Error::Internal(format!("the micro-batch of {} has no rows", self.step())))
+                level.ok_or_else(|| Error::Internal(format!("the batch of {} has no rows", self.step())))
             }
         }
     }
@@ -164,9 +163,7 @@ impl On<'_> {
         let reversed = self.stages.program.relation(self.id).is_some_and(|lists| lists.reversed);
         let level = part.level(self.hops().saturating_sub(usize::from(reversed)));
         let lists = level.map(|level| level.lists.clone());
-        lists.ok_or_else(|| {
-            Error::Internal(format!("the micro-batch of {} has no adjacency lists", self.step()))
-        })
+        lists.ok_or_else(|| Error::Internal(format!("the batch of {} has no lists", self.step())))
     }
 
     /// Returns the neighbour lists that this stage reads, which belong to the data set or to the
@@ -207,9 +204,7 @@ impl On<'_> {
     pub(super) fn slot(&self, scope: Scope, at: usize) -> Result<SlotId> {
         let mut slots = self.stage.reads.iter().filter(|read| read.scope == scope);
         let found = slots.nth(at).map(|read| read.slot);
-        found.ok_or_else(|| {
-            Error::Internal(format!("{} does not read slot {at} in the scope {scope:?}", self.step()))
-        })
+        found.ok_or_else(|| Error::Internal(format!("{} does not read slot {at}, {scope:?}", self.step())))
     }
 
     /// Leases for reading the rows of all intervals of the first slot that is read with scope
@@ -283,8 +278,7 @@ impl On<'_> {
     /// Leases for writing the interval's rows of the stage's output `at`.
     pub(super) fn write(&self, at: usize) -> Result<WriteLease> {
         let slot = self.written(at);
-        let slot =
-            slot.ok_or_else(|| Error::Internal(format!("{} does not write slot {at}", self.step())))?;
+        let slot = slot.ok_or_else(|| Error::Internal(format!("{} has no output {at}", self.step())))?;
         self.write_slot(slot)
     }
 

@@ -123,9 +123,8 @@ impl Returns {
         self.count += 1;
         if self.count > MOST_RETURNS {
             return Err(Error::Workers(format!(
-                "workers failed {} times after update {}; set workers.snapshot_every to a smaller \
-                 number, use workers that fail less often, or raise their memory limit (`eciton \
-                 worker --cache`)",
+                "workers failed {} times after update {}; set workers.snapshot_every to a smaller number, \
+                 use workers that fail less often, or raise their memory limit (`eciton worker --cache`)",
                 self.count, self.version
             )));
         }

@@ -484,9 +484,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         };
         if !known {
             self.failure = Some(match error {
-                WorkError::Host(text) => {
-                    Error::Internal(format!("{key}: the work of the host failed: {text}"))
-                }
+                WorkError::Host(text) => Error::Internal(format!("{key}: the host's work failed: {text}")),
                 WorkError::Kernel(source) => Error::Step { step: key.to_string(), source },
             });
         }

@@ -161,9 +161,7 @@ impl RowStore {
     /// The interval's rows are at the start of the buffer.
     pub(crate) fn take(&self, interval: IntervalId) -> Result<Buffer> {
         let passing = self.passing.as_ref();
-        passing
-            .ok_or_else(|| Error::Internal("the row store does not pass its rows on".to_owned()))?
-            .take(interval)
+        passing.ok_or_else(|| Error::Internal("the rows are not passed on".to_owned()))?.take(interval)
     }
 
     /// Returns a buffer from [`RowStore::take`] to the store, so that other intervals can use it.
@@ -214,19 +212,16 @@ impl RowStore {
         let mut rows = rows.ok_or_else(|| Error::Internal(format!("there is no interval {interval}")))?;
         if let Some(places) = &ring.places {
             let start = places.first(interval, write);
-            let none = || {
-                Error::Internal(format!("interval {interval} has none of the {} row buffers", places.count))
-            };
+            let none = || Error::Internal(format!("interval {interval} has no row buffer"));
             let start = start.ok_or_else(none)?;
             rows = start..start + rows.len();
         }
         match first {
             None => Ok(rows),
             Some(count) if count <= rows.len() => Ok(rows.start..rows.start + count),
-            Some(count) => Err(Error::Internal(format!(
-                "{count} rows of interval {interval} are required, but it has {} rows",
-                rows.len()
-            ))),
+            Some(count) => {
+                Err(Error::Internal(format!("{count} rows of interval {interval}, which has {}", rows.len())))
+            }
         }
     }
 

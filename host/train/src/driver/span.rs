@@ -60,8 +60,7 @@ impl<K: PartialEq> Places<K> {
 
 /// Converts an index in a call to `u32`.
 fn number(count: usize) -> Result<u32> {
-    u32::try_from(count)
-        .map_err(|_| Error::Internal(format!("a call has {count} parts, but the maximum is 2^32 - 1")))
+    u32::try_from(count).map_err(|_| Error::Internal(format!("a call has {count} parts")))
 }
 
 impl Building {
@@ -284,10 +283,7 @@ impl<'a> Thick<'a> {
             return operator::nothing(self.sums()?);
         }
         if empty.contains(&true) {
-            return Err(Error::Internal(format!(
-                "some but not all stages of {} have no rows",
-                self.task.step()
-            )));
+            return Err(Error::Internal(format!("some stages of {} have no rows", self.task.step())));
         }
         let mut building = self.building(&[], &stay)?;
         building.call.holds = holds;
@@ -324,8 +320,7 @@ impl<'a> Thick<'a> {
     /// Builds a second call that computes the same results, for an audit. It recomputes the rows
     /// that the worker has stashed, and then runs the same stages.
     fn twin(&self, stay: &[SlotId], targets: &[(SlotId, Target)]) -> Result<Call> {
-        let on =
-            self.each.first().ok_or_else(|| Error::Internal("the fused stage has no stages".to_owned()))?;
+        let on = self.each.first().ok_or_else(|| Error::Internal("the task has no stage".to_owned()))?;
         let before = self.stages.before(on, self.span)?;
         let building = self.building(&before, stay)?;
         // The answers to the tasks of the stages in `before` have the sums of these stages. The
@@ -389,9 +384,7 @@ impl On<'_> {
     /// Returns the workers that own weights. Fails if no worker owns weights.
     fn owners(&self) -> Result<&Owners> {
         let owners = self.weights.owning_workers();
-        owners.ok_or_else(|| {
-            Error::Internal("rows are passed between workers, but no worker owns weights".to_owned())
-        })
+        owners.ok_or_else(|| Error::Internal("rows are passed, but no worker owns weights".to_owned()))
     }
 
     /// Returns the number of rows of a slot that stages may read. For a micro-batch, it includes

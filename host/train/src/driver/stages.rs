@@ -220,9 +220,7 @@ impl<'a> Stages<'a> {
     /// Returns the operator that creates the work of an operation.
     pub(super) fn operator(&self, id: OperationId) -> Result<&dyn Operator> {
         let operator = self.operators.get(id.index());
-        operator
-            .map(|operator| &**operator)
-            .ok_or_else(|| Error::Internal(format!("there is no operator {id}")))
+        operator.map(|operator| &**operator).ok_or_else(|| Error::Internal(format!("no operator {id}")))
     }
 
     /// Returns the extents of one row of a slot.

@@ -149,10 +149,7 @@ pub(super) fn extract(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
     for at in 0..archive.len().min(MAX_FILES) {
         let mut entry = archive.by_index(at).map_err(damaged(folder))?;
         let name = entry.enclosed_name().ok_or_else(|| {
-            Error::Job(format!(
-                "a bundle of files has a file with the invalid name `{}`",
-                entry.name().unwrap_or_default()
-            ))
+            Error::Job(format!("a bundle has the invalid file name `{}`", entry.name().unwrap_or_default()))
         })?;
         let path = folder.join(name);
         if let Some(parent) = path.parent() {
@@ -163,9 +160,8 @@ pub(super) fn extract(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
             .map_err(failed(&path))?;
         if written > left {
             return Err(Error::Job(format!(
-                "the unpacked files need more than {limit} bytes, which the memory of the function \
-                 or container does not allow; raise executor.memory_mb, or the memory limit of the \
-                 batch system"
+                "the unpacked files need more than {limit} bytes, which the memory of the function or \
+                 container does not allow; raise executor.memory_mb, or the memory limit of the batch system"
             )));
         }
         left -= written;

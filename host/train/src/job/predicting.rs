@@ -177,13 +177,8 @@ pub fn predictions(bytes: &[u8]) -> Result<Predictions> {
         let (values, rest) = bytes.as_chunks::<4>();
         let values: Vec<f32> = values.iter().map(|value| f32::from_le_bytes(*value)).collect();
         let found = Array2::from_shape_vec((head.rows, columns), values).ok().filter(|_| rest.is_empty());
-        let wrong = || {
-            Error::Job(format!(
-                "{name} has {} bytes, which are not {} rows of {columns} values",
-                bytes.len(),
-                head.rows
-            ))
-        };
+        let wrong =
+            || Error::Job(format!("{name} has {} bytes, not {} rows of {columns}", bytes.len(), head.rows));
         found.ok_or_else(wrong)
     };
     let scores = matrix(SCORES, head.columns)?;
@@ -199,12 +194,7 @@ pub fn predictions(bytes: &[u8]) -> Result<Predictions> {
     let (parts, each) = (read(PARTS)?, if head.task == TaskType::Classification { 1 } else { head.columns });
     let fits = |found: usize, each: usize| found == 0 || Some(found) == head.rows.checked_mul(each);
     if !rest.is_empty() || !fits(labels.len(), each) || !fits(parts.len(), 1) {
-        let text = format!(
-            "the predictions have {} labels and {} parts, which do not fit {} rows",
-            labels.len(),
-            parts.len(),
-            head.rows
-        );
+        let text = format!("{} labels and {} parts do not fit {} rows", labels.len(), parts.len(), head.rows);
         return Err(Error::Job(text));
     }
     let known = Known { names: head.names, labels, parts };

@@ -51,8 +51,7 @@ impl Described {
     pub fn new(job: &Job) -> Result<Self> {
         let bytes = serde_json::to_vec(job).map_err(|error| Error::Internal(error.to_string()))?;
         let name = job.answer.strip_prefix(JOBS).and_then(|name| name.strip_suffix(".zip"));
-        let name =
-            name.ok_or_else(|| Error::Internal(format!("the name of an answer is `{}`", job.answer)))?;
+        let name = name.ok_or_else(|| Error::Internal(format!("an answer has the name `{}`", job.answer)))?;
         Ok(Self { key: format!("{DESCRIPTIONS}{name}.json"), bytes })
     }
 }
@@ -122,8 +121,7 @@ fn line(bucket: &Bucket, list: &str, index: u64) -> Result<String> {
     found.map(str::to_owned).ok_or_else(|| {
         let lines = text.lines().count();
         let reason = format!(
-            "has {lines} lines, but the index of this job is {index}; an array job must have \
-             {lines} indices, which start at 0"
+            "has {lines} lines, but the index is {index}; the array must have {lines} indices from 0"
         );
         refused(list, &reason)
     })
@@ -133,13 +131,7 @@ fn line(bucket: &Bucket, list: &str, index: u64) -> Result<String> {
 fn read(key: &str, bytes: &[u8]) -> Result<Job> {
     let job: Job = serde_json::from_slice(bytes).map_err(|error| {
         let remedy = "write it with `eciton sweep --executor jobs`";
-        refused(
-            key,
-            &format!(
-                "is not the description of a job of Eciton {}: {error}; {remedy}",
-                env!("CARGO_PKG_VERSION")
-            ),
-        )
+        refused(key, &format!("is not a job of Eciton {}: {error}; {remedy}", env!("CARGO_PKG_VERSION")))
     })?;
     if job.version != VERSION {
         let reason = format!("has version {}, but this program runs jobs of version {VERSION}", job.version);
@@ -148,9 +140,8 @@ fn read(key: &str, bytes: &[u8]) -> Result<Job> {
     let expected = job.named_answer()?;
     if job.answer != expected {
         let reason = format!(
-            "names its answer `{}`, but this program (Eciton {} and its kernels) names it \
-             `{expected}`; the job was written by another version or changed afterwards; write it \
-             again with this version",
+            "names its answer `{}`, but this program (Eciton {} and its kernels) names it `{expected}`; the \
+             job was written by another version or changed afterwards; write it again with this version",
             job.answer,
             env!("CARGO_PKG_VERSION")
         );
@@ -234,7 +225,7 @@ mod tests {
         assert!(text(&Job { answer, ..job }).contains("changed afterwards"));
         for bytes in [&b""[..], b"[]", b"{\"version\": 2}"] {
             let text = read("jobs/a.json", bytes).unwrap_err().to_string();
-            assert!(text.contains("`jobs/a.json` is not the description of a job of Eciton"), "{text}");
+            assert!(text.contains("`jobs/a.json` is not a job of Eciton"), "{text}");
         }
     }
 

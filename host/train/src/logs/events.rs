@@ -133,8 +133,7 @@ impl Events {
         Error::Replay {
             path,
             reason: format!(
-                "the next recorded event is `{}`, which does not occur in this run; replay the \
-                 events with the settings of the recorded run",
+                "the next event is `{}`, which does not occur in this run; replay with the recorded settings",
                 wanted
             ),
         }
@@ -216,7 +215,7 @@ mod tests {
         assert!(taken(&mut third, &[7]).is_empty());
         assert!(third.stuck().to_string().contains("`completed 1 2 3 0`"));
         let refused = Events::open(None, Some(&path), &header(7)).unwrap_err().to_string();
-        assert!(refused.contains("run.intervals is 8 in the recorded run, but 7 in this run"), "{refused}");
+        assert!(refused.contains("run.intervals is 8 in the log, but 7 in this run"), "{refused}");
         assert!(Arrived::new(Event::Started).is_none());
     }
 

@@ -69,13 +69,10 @@ impl Header {
         read.map_err(|source| Error::Record { path: path.into(), source })?;
         Self::parse(line.trim_end()).ok_or_else(|| {
             let reason = match line.starts_with(EARLIER) {
-                true => "it was written by an earlier version of eciton, which used other names \
-                         for events; record the run again with this version"
+                true => "it was written by an earlier version of eciton with other event names; \
+                         record the run again with this version"
                     .to_owned(),
-                false => format!(
-                    "it is not an event log, because it does not begin with `{BEGINNING}` and \
-                     settings"
-                ),
+                false => format!("it is not an event log: it does not begin with `{BEGINNING}` and settings"),
             };
             Error::Replay { path: path.into(), reason }
         })
@@ -94,9 +91,7 @@ impl Header {
         let keys = self.0.iter().chain(more).map(|(key, _)| key);
         let found: Vec<String> = keys
             .filter(|key| self.get(key) != other.get(key))
-            .map(|key| {
-                format!("{key} is {} in the recorded run, but {} in this run", of(self, key), of(other, key))
-            })
+            .map(|key| format!("{key} is {} in the log, but {} in this run", of(self, key), of(other, key)))
             .collect();
         (!found.is_empty()).then(|| {
             format!("{}; replay the events with the same data, model and settings", found.join(", "))
@@ -175,11 +170,11 @@ mod tests {
         assert_eq!((config.run.intervals, config.pipeline.in_flight), (Some(3), Some(7)));
         let text = header.difference(&Header::for_run(&config, (10, 20, 9), 3, 7, 1)).unwrap();
         for part in [
-            "run.epochs is 200 in the recorded run, but 9 in this run",
-            "run.intervals is 8 in the recorded run, but 3 in this run",
-            "pipeline.staleness is 2 in the recorded run, but 0 in this run",
-            "pipeline.synchronous_at is 0.75 in the recorded run, but none in this run",
-            "pipeline.in_flight is 4 in the recorded run, but 7 in this run",
+            "run.epochs is 200 in the log, but 9 in this run",
+            "run.intervals is 8 in the log, but 3 in this run",
+            "pipeline.staleness is 2 in the log, but 0 in this run",
+            "pipeline.synchronous_at is 0.75 in the log, but none in this run",
+            "pipeline.in_flight is 4 in the log, but 7 in this run",
         ] {
             assert_eq!(text.matches(part).count(), 1, "{text}");
         }

@@ -217,10 +217,7 @@ impl Ledger {
     fn begin(&mut self, tree: Tree, (nodes, tops): (Vec<Vec<Pair>>, Vec<Pair>)) -> Result<(), String> {
         let count = nodes.iter().map(Vec::len).sum::<usize>() + tops.len();
         if count > MAX_NODES || nodes.len() > MAX_NODES {
-            return Err(format!(
-                "found {count} tree nodes of {} intervals, but the maximum of either is {MAX_NODES}",
-                nodes.len()
-            ));
+            return Err(format!("{count} tree nodes of {} intervals are too many", nodes.len()));
         }
         let nodes: Vec<Vec<Node>> = nodes.into_iter().map(instruction::nodes).collect();
         self.sums = Some(GradientSums::new(tree, &nodes, &instruction::nodes(tops)).map_err(said)?);
@@ -251,10 +248,7 @@ fn sum_of(key: &TensorKey) -> Result<((u32, u32), usize), String> {
 }
 
 fn not_of(key: &TensorKey, parameter: &Parameter) -> String {
-    format!(
-        "this worker does not have {key}; its newest values are of update {}",
-        parameter.newest().unwrap_or(0)
-    )
+    format!("{key} is missing; the newest values are of update {}", parameter.newest().unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -509,8 +503,8 @@ mod tests {
         let wrong = Instruction::Begin { atoms: 2, nodes, tops: vec![(1, 0)], delayed: false, rounds: 1 };
         assert!(!refused(&mut ledger, &wrong, &[]).starts_with("Owned"));
         for (instruction, words) in [
-            (Instruction::Give { key: sum(3, 1, 0) }, "no gradient of use 3"),
-            (Instruction::Give { key: sum(7, 1, 1) }, "no gradient of use 7"),
+            (Instruction::Give { key: sum(3, 1, 0) }, "no gradient 3"),
+            (Instruction::Give { key: sum(7, 1, 1) }, "no gradient 7"),
             (Instruction::Fill { round: 1, intervals: vec![0], uses: vec![(7, 3, 2)] }, "3 x 2 values"),
             (update(6, vec![3]), "no parameter 3"),
         ] {

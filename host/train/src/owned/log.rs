@@ -67,10 +67,7 @@ impl Log {
     pub(super) fn put(&self, parameter: usize, matrix: usize, values: &[f32]) -> Result<()> {
         let (mut at, length) = self.at(parameter, matrix);
         if values.len() != length {
-            return Err(Error::Internal(format!(
-                "a matrix of parameter {parameter} has the wrong size, {} values",
-                values.len()
-            )));
+            return Err(Error::Internal(format!("{} values do not fit parameter {parameter}", values.len())));
         }
         for piece in values.chunks(PIECE) {
             let bytes: Vec<u8> = piece.iter().flat_map(|value| value.to_le_bytes()).collect();

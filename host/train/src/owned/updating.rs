@@ -212,8 +212,8 @@ impl Owners {
             let differs = found.iter().find(|(_, digest)| Some(*digest) != counts);
             if let Some(&(at, _)) = differs {
                 let reason = format!(
-                    "its values of parameter {number} differ from those of {} other workers with \
-                     the same update",
+                    "its values of parameter {number} differ from those of {} other workers at the \
+                     same update",
                     found.len() - 1
                 );
                 return Err(exclude(asking, at, reason));

@@ -89,15 +89,10 @@ pub struct HostPlan {
 impl HostPlan {
     /// Computes the memory of the host from the memory plan of a run. `rows` has the number of rows
     /// of each micro-batch.
-    fn from_memory_plan(
-        (program, spans, schedule): Cut<'_>,
-        config: &Config,
-        rows: &[usize],
-        memory: &MemoryPlan,
-    ) -> Self {
+    fn new((program, spans, schedule): Cut<'_>, config: &Config, rows: &[usize], plan: &MemoryPlan) -> Self {
         let own = config.workers.own();
         let item = |purpose| {
-            let found = memory.items.iter().find(|item| item.purpose == purpose);
+            let found = plan.items.iter().find(|item| item.purpose == purpose);
             found.map_or(0, |item| item.bytes)
         };
         let values: u64 = schedule.parameters.iter().map(|one| one.len() as u64).sum();
@@ -194,7 +189,7 @@ impl LanesPlan {
             imbalance: if sum > 0.0 { largest * each.len() as f64 / sum } else { 1.0 },
             lanes: each,
             bubble: grid.bubble(),
-            host: HostPlan::from_memory_plan((program, spans, schedule), config, rows, &draft.planned.memory),
+            host: HostPlan::new((program, spans, schedule), config, rows, &draft.planned.memory),
             grid: grid.text(),
             picture: grid.svg(),
         })

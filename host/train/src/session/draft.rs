@@ -68,9 +68,7 @@ impl Draft {
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
                 Ok((Inputs::new(dataset, (&config.run, config.data.group()), links)?, scaled))
             });
-            let kernels = kernels
-                .join()
-                .map_err(|_| Error::Internal("the thread that loads kernels panicked".to_owned()));
+            let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
             (inputs, kernels)
         });
         let ((inputs, scaled), kernels) = (inputs?, kernels??);
@@ -227,16 +225,13 @@ impl Planned {
             true => Some(Chooser::new(&config.batch, inputs, &program)?),
         };
         if let Some(chooser) = &chooser {
-            let parts = chooser.parts(&config.batch, inputs);
+            let (parts, rows) = (chooser.parts(&config.batch, inputs), config.batch.rows.unwrap_or(0));
             if config.lanes.lanes.width > parts {
                 return Err(eciton_recipe::Error::Together {
                     key: "lanes.width",
                     found: config.lanes.lanes.width.to_string(),
                     other: "batch.rows",
-                    other_found: format!(
-                        "{}, which divides into {parts} micro-batches",
-                        config.batch.rows.unwrap_or(0)
-                    ),
+                    other_found: format!("{rows}, which makes {parts} micro-batches"),
                     remedy: "reduce the number of replicas (lanes.width), or use more rows per batch",
                 }
                 .into());

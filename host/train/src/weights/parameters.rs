@@ -174,8 +174,7 @@ impl Parameter {
 
     /// Returns the values of the parameter at `version`, as the matrix that kernels read.
     pub(crate) fn matrix(&self, version: u64) -> Result<Matrix> {
-        let values =
-            self.values.get(&version).ok_or_else(|| format!("there are no values of version {version}"))?;
+        let values = self.values.get(&version).ok_or_else(|| format!("no values of version {version}"))?;
         let lease = values.read(0..values.rows()).map_err(said)?;
         Matrix::from(lease).with_extents(&self.extents).map_err(said)
     }
@@ -215,8 +214,7 @@ impl Parameter {
     /// Returns the CRC-32 over the newest values and the optimiser moments. The host compares it
     /// between workers with replicas.
     pub(crate) fn digest(&self) -> Result<u32> {
-        let newest =
-            self.newest().and_then(|version| self.values(version)).ok_or("the parameter has no values")?;
+        let newest = self.newest().and_then(|version| self.values(version)).ok_or("it has no values")?;
         let mut hasher = crc32fast::Hasher::new();
         for matrix in std::iter::once(newest).chain(self.moments()) {
             let rows = matrix.read(0..matrix.rows()).map_err(said)?;
@@ -243,16 +241,12 @@ impl Parameter {
     /// the number of versions to store. Returns false if the gradient is not finite. The values
     /// before the update then remain if `kept` is above 1.
     fn update(&mut self, step: &Step, gradient: Option<&[f32]>, kept: usize) -> Result<bool> {
-        let newest = self.newest().ok_or("the parameter has no values")?;
+        let newest = self.newest().ok_or("it has no values")?;
         if newest == step.to {
             return Ok(true);
         }
         if newest + 1 != step.to {
-            return Err(format!(
-                "the newest values are of version {newest}, which an update to version {} cannot \
-                 use",
-                step.to
-            ));
+            return Err(format!("an update to version {} cannot use values of version {newest}", step.to));
         }
         if kept > 1 {
             let next = self.next(newest, kept)?;
@@ -272,7 +266,7 @@ impl Parameter {
     fn next(&mut self, newest: u64, kept: usize) -> Result<Buffer> {
         let oldest = if self.values.len() < kept { None } else { self.values.pop_first() };
         let next = oldest.map_or_else(|| self.buffer(), |(_, buffer)| Ok(buffer))?;
-        let newest = self.values.get(&newest).ok_or("the parameter has no values")?;
+        let newest = self.values.get(&newest).ok_or("it has no values")?;
         let from = newest.read(0..newest.rows()).map_err(said)?;
         let mut to = next.write(0..next.rows()).map_err(said)?;
         to.view_mut().data_mut().copy_from_slice(from.view().data());
@@ -286,8 +280,7 @@ impl Parameter {
         if self.moments.len() != step.moments {
             return Err(format!("found {} moments, expected {}", self.moments.len(), step.moments));
         }
-        let values =
-            self.values.last_key_value().map(|(_, values)| values).ok_or("the parameter has no values")?;
+        let values = self.values.last_key_value().map(|(_, values)| values).ok_or("it has no values")?;
         let mut values = values.write(0..values.rows()).map_err(said)?;
         let mut moments = self.moments.iter().map(|moment| moment.write(0..moment.rows()));
         let mut moment = || moments.next().transpose().map_err(said);

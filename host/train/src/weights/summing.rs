@@ -80,11 +80,7 @@ impl GradientSums {
     ) -> Result<Vec<Buffer>, String> {
         let nodes = self.nodes(interval).ok_or_else(|| format!("there is no interval {interval}"))?;
         if parts.len() != nodes.len() {
-            return Err(format!(
-                "found {} partial sums of interval {interval}, expected {}",
-                parts.len(),
-                nodes.len()
-            ));
+            return Err(format!("{} partial sums of interval {interval}, not {}", parts.len(), nodes.len()));
         }
         let empty = self.empty();
         let sums = self.sums.entry((round, number)).or_insert(empty);
@@ -92,8 +88,7 @@ impl GradientSums {
         for (index, part) in nodes.zip(parts) {
             let of = self.tops.partition_point(|(_, first)| *first <= index).saturating_sub(1);
             let top = self.tops.get(of).zip(sums.get_mut(of));
-            let ((combine, first), sum) =
-                top.ok_or_else(|| format!("partial sum {index} belongs to no sum"))?;
+            let ((combine, first), sum) = top.ok_or_else(|| format!("partial sum {index} has no sum"))?;
             match sum.has(index - first, combine) {
                 true => added.push(part),
                 false => sum.put(index - first, part, combine, &mut added)?,
@@ -127,7 +122,7 @@ impl GradientSums {
     /// Returns a message if the sum is missing or incomplete.
     pub(crate) fn top(&self, of: (u32, u32), top: usize) -> Result<ReadRows, String> {
         let sums = self.sums.get(&of).and_then(|sums| sums.get(top)).zip(self.tops.get(top));
-        let (sum, (combine, _)) = sums.ok_or_else(|| format!("no gradient of use {} has arrived", of.1))?;
+        let (sum, (combine, _)) = sums.ok_or_else(|| format!("no gradient {} has arrived", of.1))?;
         let whole = sum.whole(combine)?;
         whole.read(0..whole.rows()).map_err(said)
     }
@@ -218,7 +213,7 @@ impl Level {
             let (mut into, part) = (into.view_mut(), part.view());
             let (into, part) = (into.data_mut(), part.data());
             if into.len() != part.len() {
-                return Err(format!("found a partial sum of {} values, expected {}", part.len(), into.len()));
+                return Err(format!("a partial sum has {} values, not {}", part.len(), into.len()));
             }
             match raw {
                 true => into.iter_mut().zip(part).for_each(|(sum, value)| *sum = 0.0 + *sum + value),

@@ -70,11 +70,7 @@ fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, Vi
     for (rows, lease) in pieces {
         match lease {
             Lease::F32(lease) => views.push((rows.start, lease.view())),
-            Lease::Bf16(_) => {
-                return Err(
-                    "the rows that a normalisation over all rows reads are not stored as f32".to_owned()
-                );
-            }
+            Lease::Bf16(_) => return Err("rows of a normalisation are not stored as f32".to_owned()),
         }
     }
     Ok(views)
@@ -158,8 +154,7 @@ impl<A: Arithmetic> Operator for OverRows<A> {
             Phase::BackwardSources => {
                 let mut own = self.own.borrow_mut();
                 let at = own.iter().position(|(known, _)| *known == (round, interval));
-                let missing =
-                    || Error::Internal(format!("{}: the forward step stored no moments", on.step()));
+                let missing = || Error::Internal(format!("{}: forward stored no moments", on.step()));
                 let (_, moments) = own.swap_remove(at.ok_or_else(missing)?);
                 let means = self.means.cell(which());
                 let (pieces, output, mut gradient) = (on.all()?, on.own(0)?, on.write_f32(0)?);
