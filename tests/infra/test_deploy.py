@@ -53,13 +53,13 @@ class Deploy(unittest.TestCase):
         for flags, place, usd in (([], "home", 0.09), (["--host", "region"], "region", 0.01), (["--host", "zone"], "zone", 0.0)):
             told, _, _ = self.cloud.eciton("deploy", "--dry-run", "--json", *flags)
             self.assertEqual((told["host"]["place"], told["transfer_gb_usd"]), (place, usd))
-            self.assertIn("as set" if flags else "assumed, as AWS_EC2_METADATA_DISABLED", told["host"]["because"])
+            self.assertIn("as configured" if flags else "assumed, because AWS_EC2_METADATA_DISABLED", told["host"]["because"])
         # Where metadata answers it is believed: the host of these tests is not at AWS, a service on this machine says that it is.
         for zone, place in (("us-east-1c", "region"), ("eu-west-1a", "home")):
             with Instance(zone) as url:
                 told, _, _ = self.cloud.eciton("deploy", "--dry-run", "--json", AWS_EC2_METADATA_DISABLED="", AWS_EC2_METADATA_SERVICE_ENDPOINT=url)
             self.assertEqual(told["host"]["place"], place)
-            self.assertIn(f"EC2's metadata says {zone}", told["host"]["because"])
+            self.assertIn(f"the EC2 metadata service reports {zone}", told["host"]["because"])
         _, policy, _ = self.cloud.eciton("deploy", "--policy", "--region", "us-east-1")
         wanted = json.dumps(actions.deployers()).replace(actions.PSEUDO["AWS::AccountId"], "*")
         self.assertEqual(json.loads(policy), json.loads(wanted))
@@ -75,7 +75,7 @@ class Deploy(unittest.TestCase):
             (["deploy"], {"ECITON_WORKER": "/nowhere"}, 1, "cargo build"),
             (["deploy"], {"PATH": "/nowhere"}, 1, "pipx install aws-sam-cli"),
             (["deploy", "--arch", "arm64"], {}, 1, "made for x86_64, the functions are to be arm64"),
-            (["deploy"], {"AWS_REGION": "", "AWS_DEFAULT_REGION": ""}, 1, "no region: give --region"),
+            (["deploy"], {"AWS_REGION": "", "AWS_DEFAULT_REGION": ""}, 1, "no AWS region is set: add --region"),
             (["deploy"], {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, 1, "no credentials: `aws configure`"),
             (["deploy", "--reserve", "5000"], {}, 1, "cannot be reserved.*Service Quotas"),
             (["deploy", "--kernel", "k=/bin/true"], {}, 1, "k"),
@@ -141,7 +141,7 @@ class Deploy(unittest.TestCase):
         self.assertEqual(self.parameter(cloud, "ReservedConcurrency"), "100")
         run, _, said = cloud.eciton("train", "--epochs", "1", "--no-out", "--json", "--executor", "lambda", "--functions", "500")
         self.assertEqual([run["helpers"]["cut"][k] for k in ("asked", "given")], [500, 100])
-        self.assertIn("functions: 500 asked for, 100 given: stack `eciton` reserves 100 for each function", said)
+        self.assertIn("functions: 500 requested, 100 available: stack `eciton` reserves 100 for each function", said)
         (name, key), = again["result"]["kernels"]
         self.assertEqual((name, key.split(".")[1:]), ("mine", ["x86-64-v3", "cwasm"]))
         self.assertGreater(s3.head_object(Bucket=deployment["bucket"], Key=key)["ContentLength"], 1000)
@@ -200,9 +200,9 @@ class Deploy(unittest.TestCase):
         self.assertEqual(deployed["cost"]["host"]["place"], "home")
         self.assertGreater(deployed["cost"]["transfer_usd"], 0)
         inside, _, said = self.cloud.eciton(*line, "--host", "zone", "--functions", "2000")
-        self.assertEqual((inside["cost"]["host"], inside["cost"]["transfer_usd"]), ({"place": "zone", "because": "as set"}, 0.0))
+        self.assertEqual((inside["cost"]["host"], inside["cost"]["transfer_usd"]), ({"place": "zone", "because": "as configured"}, 0.0))
         self.whole_runs(file, local)
-        self.assertIn("functions: 2000 asked for, 1000 given: the account may run 1000 functions at once", said)
+        self.assertIn("functions: 2000 requested, 1000 available: the account could run 1000 functions at once", said)
 
     def whole_runs(self, file, local):
         """The function of whole runs gives the same weights, and a second time finds its answer in the bucket."""
@@ -238,13 +238,13 @@ class Deploy(unittest.TestCase):
         mine.write_bytes((pathlib.Path(__file__).parents[2] / "guest-kernels/prebuilt/linear.wasm").read_bytes() + b"\x00\x03\x02me")
         own = ["--kernel", f"linear={mine}"]
         _, _, said = self.cloud.eciton(*theirs, *own, code=1, HOME=str(home))
-        self.assertRegex(said, "kernel `linear` cannot be given to the functions of stack `eciton`: the bucket does not have it, and its signing key .* is not on this machine")
+        self.assertRegex(said, "the functions of stack `eciton` cannot run kernel `linear`: the bucket does not contain it, and its signing key .* does not exist on this machine")
         self.assertFalse(key.exists())
         key.parent.mkdir(parents=True, exist_ok=True)  # the kernel cache has a key there
         key.write_bytes(bytes(range(32)))
         key.chmod(0o600)
         _, _, said = self.cloud.eciton(*theirs, *own, code=1, HOME=str(home))
-        self.assertRegex(said, f"is another key than its deployer's: its public half is .*, the functions trust {deployment['verifying_key']}")
+        self.assertRegex(said, f"is not the signing key of the stack .its public key is .*, but the functions trust {deployment['verifying_key']}")
         self.assertEqual(kernels(), {})
         # Who has the key puts it there, for all.
         self.cloud.eciton(*line, *own)

@@ -527,7 +527,7 @@ mod tests {
         let limit = "the account may run 3 functions at once".to_owned();
         let cut = Some(Cut { asked: 500, given: 3, limit });
         one.helpers = Some(HelpersUsed { cut, ..helpers.clone() });
-        let wanted = "7 on the host; 500 asked for, 3 given: the account may run 3 functions at once\n";
+        let wanted = "7 on the host; 500 requested, 3 available: the account may run 3 functions at once\n";
         assert!(shown(&one).contains(wanted), "{}", shown(&one));
         (helpers.auto, helpers.least, helpers.last, helpers.changes) = (true, 0, 1, 2);
         helpers.why = "no untested number remains".to_owned();
@@ -544,13 +544,19 @@ mod tests {
             functions_usd: 0.46,
             store_usd: 0.37,
             transfer_usd: 0.01,
-            host: Host { place: HostPlace::Region, because: "EC2's metadata says us-east-1a".to_owned() },
+            host: Host {
+                place: HostPlace::Region,
+                because: "the EC2 metadata service reports us-east-1a".to_owned(),
+            },
             times: eciton_train::TimeOrigin::Measured,
             prices: "2026-11, us-east-1".to_owned(),
         });
         let text = shown(&one);
         assert!(text.contains("transfer 0.010000 (prices of 2026-11, us-east-1)\n"), "{text}");
-        assert!(text.contains("host|in the functions' region: EC2's metadata says us-east-1a\n"), "{text}");
+        assert!(
+            text.contains("host|in the functions' region: the EC2 metadata service reports us-east-1a\n"),
+            "{text}"
+        );
     }
 
     #[test]

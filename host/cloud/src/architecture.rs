@@ -62,7 +62,9 @@ impl std::str::FromStr for Architecture {
         match text {
             "x86_64" => Ok(Self::X86_64),
             "arm64" => Ok(Self::Arm64),
-            _ => Err(Error::Choice(format!("`{text}` is no architecture of functions: x86_64 or arm64"))),
+            _ => Err(Error::Choice(format!(
+                "`{text}` is not a processor architecture of functions: use x86_64 or arm64"
+            ))),
         }
     }
 }

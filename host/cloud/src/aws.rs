@@ -26,7 +26,7 @@ pub async fn sdk(region: Option<&str>, profile: Option<&str>) -> Result<SdkConfi
         .connect_timeout(Duration::from_secs(5))
         .operation_attempt_timeout(Duration::from_secs(60))
         .build();
-    let client = s3::http::client(false).map_err(at_store("making the HTTP client"))?;
+    let client = s3::http::client(false).map_err(at_store("create the HTTP client"))?;
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
         .http_client(client)
         .timeout_config(timeouts)
@@ -40,7 +40,7 @@ pub async fn sdk(region: Option<&str>, profile: Option<&str>) -> Result<SdkConfi
     let config = loader.load().await;
     if config.region().is_none_or(|region| region.as_ref().is_empty()) {
         return Err(Error::Choice(
-            "no region: give --region (for instance us-east-1), or set AWS_REGION".to_owned(),
+            "no AWS region is set: add --region (for instance us-east-1), or set AWS_REGION".to_owned(),
         ));
     }
     Ok(config)

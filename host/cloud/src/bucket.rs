@@ -50,10 +50,11 @@ impl Address {
                 "--store {url}: {reason}; write s3://BUCKET or s3://BUCKET/PREFIX, for instance s3://mine/sweeps"
             ))
         };
-        let rest = self.url.strip_prefix("s3://").ok_or_else(|| refused("it does not begin with s3://"))?;
+        let rest =
+            self.url.strip_prefix("s3://").ok_or_else(|| refused("the URL does not begin with s3://"))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() {
-            return Err(refused("it names no bucket"));
+            return Err(refused("the URL has no bucket"));
         }
         let prefix = prefix.trim_end_matches('/');
         if prefix.is_empty() {
@@ -83,8 +84,8 @@ mod tests {
         }
         for (url, words) in [
             ("mine/a", "does not begin with s3://"),
-            ("s3://", "names no bucket"),
-            ("s3:///a", "names no bucket"),
+            ("s3://", "the URL has no bucket"),
+            ("s3:///a", "the URL has no bucket"),
             ("s3://mine/A", "object key"),
             ("s3://mine/../b", "object key"),
         ] {

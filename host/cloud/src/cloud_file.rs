@@ -37,8 +37,8 @@ pub fn cloud_digest() -> Result<(String, String)> {
 /// Returns the path and the text of the cloud file in use.
 fn text() -> Result<(PathBuf, Cow<'static, str>)> {
     if let Some(name) = std::env::var_os("ECITON_PRICES").filter(|name| !name.is_empty()) {
-        let reason = "ECITON_PRICES is no longer read: put the prices into a copy of infra/cloud.toml, \
-                      [regions.us-east-1], and name the copy in ECITON_CLOUD";
+        let reason = "ECITON_PRICES is no longer read: write the prices to [regions.us-east-1] in a copy of \
+                      infra/cloud.toml, and set ECITON_CLOUD to the path of the copy";
         return Err(Error::Content { path: name.into(), reason: reason.to_owned() });
     }
     match std::env::var_os("ECITON_CLOUD").filter(|path| !path.is_empty()) {
@@ -68,7 +68,11 @@ pub fn prices() -> Result<Prices> {
 pub fn prices_in(region: &str) -> Result<Prices> {
     let mut cloud = cloud()?;
     let found = cloud.regions.remove(region).or_else(|| cloud.regions.remove(DEFAULT_REGION));
-    found.ok_or_else(|| Error::Choice(format!("the cloud file has no prices of {DEFAULT_REGION}")))
+    found.ok_or_else(|| {
+        Error::Choice(format!(
+            "the cloud file has no prices for {DEFAULT_REGION}: add a table [regions.{DEFAULT_REGION}]"
+        ))
+    })
 }
 
 fn parse(path: &Path, text: &str) -> Result<Cloud> {

@@ -25,7 +25,7 @@ pub struct Cut {
 
 impl std::fmt::Display for Cut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} asked for, {} given: {}", self.asked, self.given, self.limit)
+        write!(f, "{} requested, {} available: {}", self.asked, self.given, self.limit)
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
         let most = ConcurrencyLimit { count: 100, limit: "stack `eciton` reserves 100".to_owned() };
         let cut = Cut::find(FunctionCount::Fixed(500), 32, &most);
         let said = cut.map(|cut| cut.to_string());
-        assert_eq!(said.as_deref(), Some("500 asked for, 100 given: stack `eciton` reserves 100"));
+        assert_eq!(said.as_deref(), Some("500 requested, 100 available: stack `eciton` reserves 100"));
         assert_eq!(Cut::find(FunctionCount::Fixed(100), 500, &most), None);
         // An autotuner requests one function per interval.
         assert_eq!(Cut::find(FunctionCount::Auto, 32, &most), None);

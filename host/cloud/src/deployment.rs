@@ -124,7 +124,7 @@ impl Deployment {
         }
         check_stack(name)?;
         let folder = Self::folder().ok_or_else(|| {
-            Error::Choice("HOME is not set: give the deployment's file by a path".to_owned())
+            Error::Choice("HOME is not set: specify the deployment by the path of its file".to_owned())
         })?;
         Ok(folder.join(format!("{name}.json")))
     }
@@ -141,25 +141,33 @@ impl Deployment {
                 return Err(Error::NoDeployment { name: name.to_owned(), known: known(), path });
             }
             Ok(found) if found.len() > MAX_BYTES => {
-                let reason = format!("{} bytes; a deployment has at most {MAX_BYTES}", found.len());
+                let reason = format!("the file has {} bytes, but the maximum is {MAX_BYTES}", found.len());
                 return Err(Error::Content { path, reason });
             }
             _ => {}
         }
         let text = eciton_input::file::read(&path, MAX_BYTES).map_err(Error::file(&path, "read"))?;
         let wrong = |reason: String| Error::Content { path: path.clone(), reason };
-        let found: Self = serde_json::from_slice(&text)
-            .map_err(|e| wrong(format!("not a deployment: {e}; `eciton deploy` writes it anew")))?;
+        let found: Self = serde_json::from_slice(&text).map_err(|e| {
+            wrong(format!("not a deployment: {e}; run `eciton deploy` to write the file again"))
+        })?;
         found.check().map_err(wrong)?;
         Ok(found)
     }
 
     fn check(&self) -> std::result::Result<(), String> {
         if self.version != VERSION {
-            return Err(format!("a deployment of version {}, this program knows {VERSION}", self.version));
+            return Err(format!(
+                "the file has version {}, but this program reads version {VERSION}: run `eciton deploy` to write \
+                 the file again",
+                self.version
+            ));
         }
         if self.functions.is_empty() || self.functions.len() > MAX_FUNCTIONS {
-            return Err(format!("{} functions; 1 to {MAX_FUNCTIONS} can be", self.functions.len()));
+            return Err(format!(
+                "the deployment has {} functions, but must have 1 to {MAX_FUNCTIONS}",
+                self.functions.len()
+            ));
         }
         Ok(())
     }
@@ -200,7 +208,7 @@ impl Deployment {
         found.ok_or_else(|| {
             let sizes: Vec<String> = self.functions.iter().map(|f| f.memory_mb.to_string()).collect();
             Error::Choice(format!(
-                "deployment `{}` has no function of {} MB; it has {}; `eciton deploy --memory` makes others",
+                "deployment `{}` has no function of {} MB; it has {}; add others with `eciton deploy --memory`",
                 self.stack,
                 memory_mb.unwrap_or_default(),
                 sizes.join(", ")
@@ -222,7 +230,7 @@ impl Deployment {
             let has = if sizes.is_empty() { "none".to_owned() } else { sizes.join(", ") };
             Error::Choice(format!(
                 "deployment `{}` has no function for whole runs of {memory_mb} MB or more; it has {has}; \
-                 `eciton deploy` makes them",
+                 add them with `eciton deploy --trainer`",
                 self.stack
             ))
         })
@@ -237,15 +245,15 @@ impl Deployment {
             Some(count) => ConcurrencyLimit {
                 count: count.max(1),
                 limit: format!(
-                    "stack `{stack}` reserves {count} for each function, which is also its limit; \
-                     `eciton deploy --reserve N` changes that"
+                    "stack `{stack}` reserves {count} for each function, which is also its limit; change it with \
+                     `eciton deploy --reserve N`"
                 ),
             },
             None => ConcurrencyLimit {
                 count: self.account_concurrency.max(1),
                 limit: format!(
-                    "the account may run {} functions at once, as stack `{stack}` was deployed; AWS raises it \
-                     (Service Quotas, Lambda, concurrent executions), then deploy again",
+                    "the account could run {} functions at once when stack `{stack}` was deployed; request a higher \
+                     quota from AWS (Service Quotas, Lambda, concurrent executions), then run `eciton deploy` again",
                     self.account_concurrency
                 ),
             },
@@ -275,7 +283,7 @@ fn known() -> String {
         .filter(|n| !n.starts_with('.'))
         .collect();
     names.sort();
-    if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) }
+    if names.is_empty() { String::new() } else { format!("; existing deployments: {}", names.join(", ")) }
 }
 
 /// Checks that a stack name consists of lower-case letters, digits and hyphens, and starts with a
@@ -289,7 +297,8 @@ pub fn check_stack(name: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::Choice(format!(
-        "`{name}` cannot be a stack's name: at most {MAX_STACK_CHARS} lower-case letters, digits and hyphens, a letter first"
+        "`{name}` is not a valid stack name: use at most {MAX_STACK_CHARS} lower-case letters, digits and hyphens, \
+         with a letter first and no hyphen last"
     )))
 }
 

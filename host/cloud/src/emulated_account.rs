@@ -86,7 +86,7 @@ impl EmulatedAccount {
         // machine.
         let other = settings.architecture.map(|processor| Architecture::from(processor).baseline());
         let baseline = other.or_else(Baseline::of_this_machine).ok_or(Error::Processor)?;
-        let system = system("making a folder for the functions");
+        let system = system("create a folder for the functions");
         let folder = Scratch::new().map_err(&system)?;
         let signer = Signer::open(&folder.path("key").map_err(&system)?.join("signing.key"))?;
         let runtime = runtime(2)?;
@@ -149,7 +149,7 @@ impl EmulatedAccount {
         let mut bucket = S3Settings::new(BUCKET, REGION);
         bucket.endpoint = Some(cloud.s3_endpoint());
         bucket.credentials = Credentials::keys(ACCESS_KEY, secret.clone());
-        let store = S3Store::new(bucket).map_err(at_store("opening the object store"))?;
+        let store = S3Store::new(bucket).map_err(at_store("open the object store"))?;
         let invoker = LambdaInvoker::with_credentials(
             LambdaSettings {
                 function: name,

@@ -28,18 +28,18 @@ pub enum Error {
         reason: String,
     },
     /// There is no deployment file of this name.
-    #[error("there is no deployment `{name}` ({path} does not exist){known}; `eciton deploy --stack {name}` makes one", path = path.display())]
+    #[error("there is no deployment `{name}` ({path} does not exist){known}; create it with `eciton deploy --stack {name}`", path = path.display())]
     NoDeployment {
         /// The name requested.
         name: String,
         /// Path that the file would have.
         path: PathBuf,
-        /// List of existing deployments, `; there are: a, b`, or empty.
+        /// List of existing deployments, `; existing deployments: a, b`, or empty.
         known: String,
     },
     /// The binary of a worker or trainer cannot be found.
     #[error(
-        "no {program} binary: {tried}; build it in Eciton's repository with `cargo build --locked --profile worker -p eciton-{program}`, or name the file with {names}"
+        "no {program} binary found ({tried}): build it in the repository of Eciton with `cargo build --locked --profile worker -p eciton-{program}`, or set its path with {names}"
     )]
     NoWorker {
         /// `worker` or `trainer`.
@@ -57,23 +57,23 @@ pub enum Error {
     NoAws(#[from] crate::no_aws::NoAws),
     /// The stand-in for AWS cannot be started.
     #[cfg(feature = "aws")]
-    #[error("the emulated cloud: {0}")]
+    #[error("the emulator of AWS cannot be used: {0}")]
     Emulator(Box<eciton_emulator::Error>),
     /// A kernel cannot be compiled or signed.
     #[error(transparent)]
     Kernel(Box<eciton_kernel::Error>),
     /// A request to the object store failed.
-    #[error("{doing}: {source}")]
+    #[error("cannot {doing}: {source}")]
     Store {
-        /// The operation that failed.
+        /// The operation that failed, as an infinitive.
         doing: String,
         /// Error of the object store.
         source: Box<eciton_transport::Error>,
     },
     /// Functions lack a kernel, and nobody on this machine can sign it.
     #[error(
-        "kernel `{kernel}` cannot be given to the functions of stack `{stack}`: {found}, and {key}; \
-         its deployer puts it there with `eciton deploy --kernel {kernel}=FILE.wasm`"
+        "the functions of stack `{stack}` cannot run kernel `{kernel}`: {found}, and {key}; the person who \
+         deployed the stack can add the kernel with `eciton deploy --kernel {kernel}=FILE.wasm`"
     )]
     Unsigned {
         /// Name of the kernel.
@@ -87,13 +87,13 @@ pub enum Error {
     },
     /// No kernel can be compiled ahead of time for this processor.
     #[error(
-        "functions run code compiled for x86-64-v3 (AVX2 and FMA) or neoverse-n1, and this processor is below both; use --executor local"
+        "functions run code compiled for x86-64-v3 (AVX2 and FMA) or neoverse-n1, but this processor supports neither; use --executor local"
     )]
     Processor,
     /// The operating system refuses a folder or thread.
-    #[error("{doing}: {source}")]
+    #[error("cannot {doing}: {source}")]
     System {
-        /// The operation that failed.
+        /// The operation that failed, as an infinitive.
         doing: &'static str,
         /// Error of the operating system.
         source: std::io::Error,

@@ -21,14 +21,14 @@ pub struct Host {
 /// Location in bills of older versions, which assumed that the host was outside the cloud.
 impl Default for Host {
     fn default() -> Self {
-        Self::assumed("nothing was asked")
+        Self::assumed("because the location was not recorded")
     }
 }
 
 impl std::fmt::Display for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let place = match self.place {
-            HostPlace::Home => "at home",
+            HostPlace::Home => "outside AWS",
             HostPlace::Region => "in the functions' region",
             HostPlace::Zone => "in the functions' zone",
         };
@@ -49,7 +49,7 @@ impl Host {
     /// Returns a location that a setting or an option of the user sets.
     #[must_use]
     pub fn set(place: HostPlace) -> Self {
-        Self { place, because: "as set".to_owned() }
+        Self { place, because: "as configured".to_owned() }
     }
 
     /// Returns the location outside the cloud, which is assumed if the location is not known. `why`
@@ -63,7 +63,10 @@ impl Host {
     /// cloud.
     #[must_use]
     pub fn of_emulated(set: Option<HostPlace>) -> Self {
-        set.map_or_else(|| Self::assumed("as functions are emulated (executor.host sets it)"), Self::set)
+        set.map_or_else(
+            || Self::assumed("because functions are emulated (set executor.host to change it)"),
+            Self::set,
+        )
     }
 
     /// Returns the location of a machine with the metadata `found` relative to functions in
@@ -72,18 +75,19 @@ impl Host {
     pub(crate) fn seen(found: &Found, region: &str, zone: Option<&str>) -> Self {
         let Found { service, region: own, zone: own_zone } = found;
         let at = own_zone.as_ref().unwrap_or(own);
-        let said = format!("{service}'s metadata says {at}");
+        let reported = format!("the {service} metadata service reports {at}");
         let (place, because) = if own != region {
             (
                 HostPlace::Home,
                 format!(
-                    "{said}, functions are in {region}; what leaves a region is charged as if to the internet"
+                    "{reported}, but the functions are in {region}; data that leaves a region is priced like data \
+                     to the internet"
                 ),
             )
         } else if own_zone.is_some() && own_zone.as_deref() == zone {
-            (HostPlace::Zone, said)
+            (HostPlace::Zone, reported)
         } else {
-            (HostPlace::Region, said)
+            (HostPlace::Region, reported)
         };
         Self { place, because }
     }
@@ -97,7 +101,7 @@ impl Host {
     pub fn find(set: Option<HostPlace>, region: Option<&str>, zone: Option<&str>) -> Self {
         match (set, region) {
             (Some(place), _) => Self::set(place),
-            (None, None) => Self::assumed("as the functions' region is not known"),
+            (None, None) => Self::assumed("because the region of the functions is unknown"),
             (None, Some(region)) => Self::ask(region, zone),
         }
     }
@@ -108,13 +112,13 @@ impl Host {
             Ok(runtime) => {
                 runtime.block_on(metadata::ask(&metadata::Sources::of_environment(), region, zone))
             }
-            Err(_) => Self::assumed("as no metadata can be asked"),
+            Err(_) => Self::assumed("because the metadata services cannot be queried"),
         }
     }
 
     #[cfg(not(feature = "aws"))]
     fn ask(_: &str, _: Option<&str>) -> Self {
-        Self::assumed("as this build asks no metadata")
+        Self::assumed("because this build does not query metadata services")
     }
 }
 
@@ -132,13 +136,13 @@ mod tests {
     fn a_place_follows_from_what_metadata_says() {
         let (place, said) = seen("us-east-1", Some("us-east-1a"), None);
         assert_eq!(place, HostPlace::Region);
-        assert_eq!(said, "in the functions' region: EC2's metadata says us-east-1a");
+        assert_eq!(said, "in the functions' region: the EC2 metadata service reports us-east-1a");
         assert_eq!(seen("us-east-1", Some("us-east-1a"), Some("us-east-1b")).0, HostPlace::Region);
         assert_eq!(seen("us-east-1", Some("us-east-1a"), Some("us-east-1a")).0, HostPlace::Zone);
         assert_eq!(seen("us-east-1", None, None).0, HostPlace::Region, "a zone that nobody knows");
         let (place, said) = seen("eu-west-1", Some("eu-west-1a"), Some("us-east-1a"));
         assert_eq!(place, HostPlace::Home);
-        assert!(said.contains("eu-west-1a, functions are in us-east-1"), "{said}");
+        assert!(said.contains("eu-west-1a, but the functions are in us-east-1"), "{said}");
     }
 
     #[test]
@@ -148,6 +152,10 @@ mod tests {
             assert_eq!(Host::of_emulated(Some(place)).place, place);
         }
         assert_eq!(Host::find(None, None, None).place, HostPlace::Home);
-        assert!(Host::of_emulated(None).to_string().contains("at home: assumed, as functions are emulated"));
+        assert!(
+            Host::of_emulated(None)
+                .to_string()
+                .contains("outside AWS: assumed, because functions are emulated")
+        );
     }
 }

@@ -58,9 +58,9 @@ impl KernelKeys {
     /// accept it.
     fn objection(&self, sealed: &[u8], baseline: Baseline) -> Option<String> {
         match artefact::open(sealed, &self.trusted) {
-            Err(refusal) => Some(format!("of what the bucket has, {refusal}")),
+            Err(refusal) => Some(format!("its file in the bucket is not valid ({refusal})")),
             Ok(verified) if verified.heading().engine != artefact::engine_id(baseline) => {
-                Some("the bucket has it for another version of Eciton".to_owned())
+                Some("the bucket has it for another version of Eciton only".to_owned())
             }
             Ok(_) => None,
         }
@@ -102,14 +102,14 @@ impl KernelKeys {
         if self.packaged.contains(&place) {
             return Ok(());
         }
-        let key = Key::new(place).map_err(at_store(format!("storing kernel `{name}` for functions")))?;
+        let key = Key::new(place).map_err(at_store(format!("store kernel `{name}` for functions")))?;
         let found = match store.get(&key, None).await {
             Ok(kept) => match self.objection(&kept, baseline) {
                 None => return Ok(()),
                 Some(found) => found,
             },
-            Err(eciton_transport::Error::NotFound { .. }) => "the bucket does not have it".to_owned(),
-            Err(error) => return Err(at_store(format!("looking for kernel `{name}`"))(error)),
+            Err(eciton_transport::Error::NotFound { .. }) => "the bucket does not contain it".to_owned(),
+            Err(error) => return Err(at_store(format!("look up kernel `{name}` in the bucket"))(error)),
         };
         let signer = self.signer.as_ref().map_err(|why| Error::Unsigned {
             kernel: name.to_owned(),
@@ -119,7 +119,7 @@ impl KernelKeys {
         })?;
         let sealed = artefact::compile_once(name, component, baseline, signer, self.cache.as_ref())?;
         let put = store.put(&key, sealed.into(), Condition::Always).await;
-        put.map_err(at_store(format!("storing kernel `{name}` for functions")))?;
+        put.map_err(at_store(format!("store kernel `{name}` for functions")))?;
         Ok(())
     }
 }
@@ -129,11 +129,12 @@ impl KernelKeys {
 fn refusal(path: &Path, found: Option<&Signer>, trusted: &Verifier) -> String {
     let path = path.display();
     match found {
-        None => format!("its signing key {path} is not on this machine, or not yours to read"),
+        None => format!("its signing key {path} does not exist on this machine or cannot be read"),
         Some(other) => {
             let own = other.verifier();
             format!(
-                "{path} is another key than its deployer's: its public half is {own}, the functions trust {trusted}"
+                "{path} is not the signing key of the stack (its public key is {own}, but the functions trust \
+                 {trusted})"
             )
         }
     }

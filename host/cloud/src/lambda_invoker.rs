@@ -66,7 +66,7 @@ impl LambdaInvoker {
     /// Returns an [`Error`](crate::Error) if the HTTP client cannot be created.
     pub fn with_credentials(settings: LambdaSettings, access_key: &str, secret_key: &str) -> Result<Self> {
         let plain = settings.endpoint.as_deref().is_some_and(s3::http::is_plain);
-        let client = s3::http::client(plain).map_err(at_store("making the HTTP client"))?;
+        let client = s3::http::client(plain).map_err(at_store("create the HTTP client"))?;
         let builder = aws_sdk_lambda::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .credentials_provider(Credentials::from_keys(access_key, secret_key, None))
@@ -189,10 +189,14 @@ impl LambdaInvoker {
         };
         let remedy = match code {
             "ResourceNotFoundException" => {
-                "; deploy it with `eciton deploy`, or name another in executor.deployment"
+                "; create the function with `eciton deploy`, or set executor.deployment to another deployment"
             }
-            "AccessDeniedException" => "; these credentials need lambda:InvokeFunction on it",
-            "TooManyRequestsException" => "; lower executor.functions, or ask for a higher account limit",
+            "AccessDeniedException" => {
+                "; the credentials must have the permission lambda:InvokeFunction for the function"
+            }
+            "TooManyRequestsException" => {
+                "; lower executor.functions, or request a higher account limit from AWS"
+            }
             _ => "",
         };
         let message = format!("{}{remedy}", eciton_input::text::causes(error));

@@ -4,6 +4,6 @@
 /// the user asked for it, such as `--executor lambda`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0} needs AWS's clients, and this `eciton` was built without them: build it with `cargo build --release --features aws`"
+    "{0} requires the AWS clients, but this `eciton` was built without them: build it with `cargo build --release --features aws`"
 )]
 pub struct NoAws(pub &'static str);

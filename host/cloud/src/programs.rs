@@ -120,5 +120,5 @@ fn first(what: What, given: Option<&Path>, places: impl Iterator<Item = PathBuf>
 /// Returns the error that a binary was not found. It lists at most three of the paths in `tried`.
 fn none((program, _, names): What, tried: &[PathBuf]) -> Result<PathBuf> {
     let shown: Vec<String> = tried.iter().take(3).map(|path| path.display().to_string()).collect();
-    Err(Error::NoWorker { program, names, tried: format!("there is no {}", shown.join(", no ")) })
+    Err(Error::NoWorker { program, names, tried: format!("tried {}", shown.join(", ")) })
 }

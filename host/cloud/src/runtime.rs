@@ -13,5 +13,5 @@ pub fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
         .thread_name("eciton-io")
         .enable_all()
         .build()
-        .map_err(system("starting I/O threads"))
+        .map_err(system("start I/O threads"))
 }

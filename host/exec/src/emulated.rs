@@ -44,7 +44,7 @@ impl Emulated {
         let remote = wanted.settings(run_name(), Some(architecture), &most, Some(host));
         let pool =
             RemotePool::new(wanted.local, invoker, Some(std::sync::Arc::new(store)), remote, runtime(1)?)
-                .map_err(system("starting the remote pool"))?;
+                .map_err(system("start the pool of functions"))?;
         Ok(Self { pool: Some(pool), cloud, runtime: Some(requests) })
     }
 

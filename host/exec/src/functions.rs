@@ -114,6 +114,6 @@ mod tests {
         executor.kind = ExecutorKind::Emulated;
         let outlook = Outlook::for_executor(&executor, &emulator, 2);
         let cut = outlook.and_then(|outlook| outlook.cut).map(|cut| cut.to_string());
-        assert_eq!(cut.as_deref(), Some("9 asked for, 4 given: emulator.account_concurrency is 4"));
+        assert_eq!(cut.as_deref(), Some("9 requested, 4 available: emulator.account_concurrency is 4"));
     }
 }

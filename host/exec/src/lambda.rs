@@ -25,7 +25,7 @@ pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, Error> {
     let runtime = runtime(2)?;
     let config =
         runtime.block_on(aws::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
-    let store = aws::store(&deployment, &config).map_err(at_store("opening the object store"))?;
+    let store = aws::store(&deployment, &config).map_err(at_store("open the object store"))?;
     let keys = KernelKeys::from_deployment(&deployment)?;
     runtime.block_on(wanted.store_kernels(&store, function.architecture.baseline(), &keys))?;
     let settings = LambdaSettings {
@@ -40,5 +40,5 @@ pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, Error> {
     let remote = wanted.settings(run_name(), architecture, &deployment.most(), Some(host));
     let invoker = LambdaInvoker::new(&config, settings);
     RemotePool::new(wanted.local, invoker, Some(Arc::new(store)), remote, runtime)
-        .map_err(system("starting the remote pool"))
+        .map_err(system("start the pool of functions"))
 }

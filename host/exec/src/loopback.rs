@@ -58,7 +58,7 @@ pub fn start(
     let settings = wanted.settings(run_name(), None, &unlimited(), None);
     let store = (settings.transport != Transport::Payload).then_some(store);
     RemotePool::new(wanted.local, loopback, store, settings, runtime(1)?)
-        .map_err(system("starting the remote pool"))
+        .map_err(system("start the pool of functions"))
 }
 
 /// Returns the concurrency limit of this process, which has no maximum.

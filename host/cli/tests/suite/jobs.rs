@@ -358,7 +358,7 @@ fn limits_are_told_and_the_others_results_are_kept() {
     let many =
         [&line[..], &["--functions", "500", "--set", "emulator.account_concurrency=10", "--out", "ten"]];
     let said = works(folder, &many.concat());
-    assert!(said.contains("500 asked for, 10 given") && said.contains("12 trained, 0 failed"), "{said}");
+    assert!(said.contains("500 requested, 10 available") && said.contains("12 trained, 0 failed"), "{said}");
     // A budget for some of the trials, and for not even one.
     let some = [&line[..], &["--functions", "1", "--max-usd", "0.0002", "--out", "some"]].concat();
     let said = refused(&[&some[..], &["--set", "executor.timeout_s=1"]].concat());

@@ -301,15 +301,15 @@ fn exit_codes_say_whether_another_attempt_is_worth_it() {
     is(ended(place.eciton(&[&sweep[..], &["--executor", "jobs"]].concat())), 2, "add --store");
     is(ended(place.eciton(&[&sweep[..], &["--store", STORE]].concat())), 2, "requires --executor jobs");
     // The same at another attempt.
-    is(ended(place.job(&["jobs/a.json"])), 1, "there is no such object");
-    is(ended(place.job(&[&list, "--index", "2"])), 1, "has 2 lines, but the index is 2");
+    is(ended(place.job(&["jobs/a.json"])), 1, "does not exist");
+    is(ended(place.job(&[&list, "--index", "2"])), 1, "has 2 lines, and the index is 2");
     is(ended(place.job(&["JOBS"])), 1, "object key");
     let mut stranger = place.job(&[&list, "--index", "1"]);
     stranger.env("AWS_SECRET_ACCESS_KEY", "another");
     assert_eq!(ended(stranger).0, Some(1));
     // Worth another attempt: nothing listens there.
     let refused = place.job(&[&list, "--index", "1", "--endpoint", "http://127.0.0.1:1"]);
-    is(ended(refused), 75, "looking for");
+    is(ended(refused), 75, "cannot look up object");
     is(
         ended(
             place.eciton(
@@ -318,7 +318,7 @@ fn exit_codes_say_whether_another_attempt_is_worth_it() {
             ),
         ),
         75,
-        "looking for",
+        "cannot look up object",
     );
     // Waited for in vain.
     let (code, _, err) = place.sweep(&[&epochs[..], &["--wait", "1"]].concat());

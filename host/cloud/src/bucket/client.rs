@@ -39,7 +39,7 @@ impl Bucket {
         if let Some(provider) = config.credentials_provider() {
             settings.credentials = Credentials::Provider(provider);
         }
-        let store = S3Store::new(settings).map_err(at_store(format!("opening {}", address.url)))?;
+        let store = S3Store::new(settings).map_err(at_store(format!("open {}", address.url)))?;
         Ok(Self { store: Arc::new(store), prefix, runtime })
     }
 
@@ -49,7 +49,7 @@ impl Bucket {
     /// Returns a [`Fault`] if the object does not exist, if it is larger than `limit`, or if the
     /// store fails.
     pub fn get(&self, key: &str, limit: u64) -> Result<Vec<u8>, Fault> {
-        let absent = || Fault { text: format!("`{key}`: there is no such object"), is_retryable: false };
+        let absent = || Fault { text: format!("object `{key}` does not exist"), is_retryable: false };
         self.find(key, limit)?.ok_or_else(absent)
     }
 
@@ -114,7 +114,7 @@ impl Bucket {
         let key = self.key(key)?;
         let condition = if only_absent { Condition::IfAbsent } else { Condition::Always };
         let put = self.store.put(&key, bytes.into(), condition);
-        let stored = self.runtime.block_on(put).map_err(fault("writing", &key))?;
+        let stored = self.runtime.block_on(put).map_err(fault("write", &key))?;
         Ok(stored == Stored::Written)
     }
 
@@ -137,7 +137,7 @@ impl Bucket {
                             return Ok(());
                         }
                         let put = store.put(&key, bytes.into(), Condition::IfAbsent).await;
-                        put.map(drop).map_err(fault("writing", &key))
+                        put.map(drop).map_err(fault("write", &key))
                     });
                 }
                 match flying.join_next().await {
@@ -165,14 +165,17 @@ impl Bucket {
 /// Returns a function that converts a store error to a [`Fault`]. `doing` and `key` describe the
 /// operation that failed.
 fn fault<'a>(doing: &'a str, key: &'a Key) -> impl Fn(eciton_transport::Error) -> Fault + 'a {
-    move |error| Fault { text: format!("{doing} `{key}`: {error}"), is_retryable: error.is_retryable() }
+    move |error| Fault {
+        text: format!("cannot {doing} object `{key}`: {error}"),
+        is_retryable: error.is_retryable(),
+    }
 }
 
 async fn has(store: &S3Store, key: &Key) -> Result<bool, Fault> {
     match store.size(key).await {
         Ok(_) => Ok(true),
         Err(error) if error.may_be_absent() => Ok(false),
-        Err(error) => Err(fault("looking for", key)(error)),
+        Err(error) => Err(fault("look up", key)(error)),
     }
 }
 
@@ -183,11 +186,11 @@ async fn find(store: Arc<S3Store>, key: Key, limit: u64) -> Result<Option<Vec<u8
         // objects. The request for the object itself tells them apart no better, so both count as
         // absent.
         Err(error) if error.may_be_absent() => return Ok(None),
-        Err(error) => return Err(fault("looking for", &key)(error)),
+        Err(error) => return Err(fault("look up", &key)(error)),
     };
     if size > limit {
-        let text = format!("`{key}` has {size} bytes, and at most {limit} bytes are read");
+        let text = format!("object `{key}` has {size} bytes, but the limit is {limit} bytes");
         return Err(Fault { text, is_retryable: false });
     }
-    store.get(&key, None).await.map(|bytes| Some(bytes.into())).map_err(fault("reading", &key))
+    store.get(&key, None).await.map(|bytes| Some(bytes.into())).map_err(fault("read", &key))
 }

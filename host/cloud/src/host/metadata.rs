@@ -56,10 +56,13 @@ pub(crate) async fn ask(sources: &Sources, region: &str, zone: Option<&str>) -> 
     }
     match (found, sources.instance_off) {
         (Some(found), _) => Host::seen(&found, region, zone),
-        (None, false) => Host::assumed("as no metadata of EC2 or ECS answers (executor.host sets it)"),
-        (None, true) => {
-            Host::assumed("as AWS_EC2_METADATA_DISABLED is set and no ECS answers (executor.host sets it)")
+        (None, false) => {
+            Host::assumed("because no EC2 or ECS metadata service answers (set executor.host to change it)")
         }
+        (None, true) => Host::assumed(
+            "because AWS_EC2_METADATA_DISABLED is set and no ECS metadata service answers (set executor.host \
+                 to change it)",
+        ),
     }
 }
 

@@ -103,8 +103,8 @@ fn without_the_key_a_new_kernel_is_refused_in_words() {
     for words in [
         "kernel `sum`",
         "stack `eciton`",
-        "does not have it",
-        "signing.key is not on this machine",
+        "does not contain it",
+        "signing.key does not exist on this machine",
         "--kernel",
     ] {
         assert!(said.contains(words), "{words}: {said}");
@@ -117,7 +117,7 @@ fn without_the_key_a_new_kernel_is_refused_in_words() {
     // The result is the same if the bucket has a kernel that functions reject.
     stack.put(&component, b"not signed".to_vec());
     let said = stack.start(&trainer, &component).unwrap_err().to_string();
-    assert!(said.contains("of what the bucket has, it is not compiled code"), "{said}");
+    assert!(said.contains("its file in the bucket is not valid (it is not compiled code"), "{said}");
     assert_eq!(stack.kept(&component).unwrap(), b"not signed");
     // A user who has the key can replace that kernel.
     stack.start(&stack.deployment, &component).unwrap();

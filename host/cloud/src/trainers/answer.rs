@@ -42,23 +42,24 @@ pub(super) fn exhausted(error: &InvokeError, (memory_mb, timeout): (u32, Duratio
     let InvokeError::Function { kind, message, charge, .. } = error else { return None };
     let larger = match SIZES.iter().find(|size| **size > memory_mb) {
         Some(size) => format!("a larger function (executor.memory_mb={size})"),
-        None => "a smaller training: no function is larger".to_owned(),
+        None => "less data or a smaller model (no larger function exists)".to_owned(),
     };
     if kind == TIMED_OUT {
         return Some(format!(
-            "{error}; a call has to read its data and to train at least one epoch within the function's time limit of \
-             {} s. Use {larger}, fewer rows in an epoch, or a longer limit (executor.timeout_s, 900 at most)",
+            "{error}; a call must read its data and train at least one epoch within the time limit of its function, \
+             {} s. Use {larger}, fewer rows per epoch, or a longer time limit (executor.timeout_s, at most 900)",
             timeout.as_secs()
         ));
     }
     if message.contains("no space left in /tmp") {
-        let text =
-            "another attempt would write as much. Use a smaller data set, or a store of it (eciton convert)";
+        let text = "another attempt would need the same space. Use a smaller data set, or convert it to a store (eciton \
+             convert)";
         return Some(format!("{error}: {text}"));
     }
     let full = charge.is_some_and(|charge| charge.used_mb >= charge.memory_mb && charge.memory_mb > 0);
     if kind == "Runtime.ExitError" && full {
-        let text = format!("the function used all of its {memory_mb} MB; another attempt would as well");
+        let text =
+            format!("the function used all of its {memory_mb} MB, and another attempt would do the same");
         return Some(format!("{error}: {text}. Use {larger}"));
     }
     None
@@ -83,7 +84,7 @@ pub(super) async fn make(
     advice: (u32, Duration),
 ) -> Result<Answer, Fault> {
     let failed = |doing: String, error: &eciton_transport::Error| Fault {
-        text: format!("{doing}: {error}"),
+        text: format!("cannot {doing}: {error}"),
         retryable: true,
         throttled: false,
         throttles: 0,
@@ -91,7 +92,7 @@ pub(super) async fn make(
     };
     for (key, bytes) in call.files {
         let stored = store_once(store, &key, bytes).await;
-        stored.map_err(|error| failed(format!("storing `{key}`"), &error))?;
+        stored.map_err(|error| failed(format!("store `{key}`"), &error))?;
     }
     let sent = Instant::now();
     let invoked = invoker.invoke(call.event).await.map_err(|error| refused(&error, advice))?;
@@ -100,7 +101,7 @@ pub(super) async fn make(
     let reading = |key: &Key, error: eciton_transport::Error| Fault {
         throttles,
         charge,
-        ..failed(format!("reading the answer `{key}`"), &error)
+        ..failed(format!("read the answer `{key}`"), &error)
     };
     let reply_bytes = invoked.payload.len() as u64;
     let (reply, carried) = without_answer(invoked.payload);
@@ -186,7 +187,7 @@ mod tests {
             "it crashed"
         );
         let most = exhausted(&function_error("Runtime.ExitError", killed, 512), (10_240, second)).unwrap();
-        assert!(most.contains("no function is larger"), "{most}");
+        assert!(most.contains("no larger function exists"), "{most}");
     }
 
     #[test]

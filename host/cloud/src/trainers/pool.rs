@@ -97,7 +97,7 @@ impl Trainers {
                 stand.keys.cache = cache;
                 let architecture = stand.architecture();
                 let EmulatedAccount { cloud, runtime, store, keys, baseline, invoker, folder } = stand;
-                let package = folder.path("package").map_err(system("making a package"))?;
+                let package = folder.path("package").map_err(system("create a package"))?;
                 kernels.iter().try_for_each(|kernel| keys.package(&package, baseline, *kernel))?;
                 Self {
                     invoker: Arc::new(invoker),
@@ -127,7 +127,7 @@ impl Trainers {
             _ => {
                 let name = executor.kind.name();
                 return Err(Error::Choice(format!(
-                    "whole runs are tasks of functions, and executor {name} has none: emulated, lambda"
+                    "a whole run can be a task of the executors emulated and lambda only, but the executor is {name}"
                 )));
             }
         };
@@ -142,7 +142,7 @@ impl Trainers {
         let runtime = runtime(2)?;
         let config =
             runtime.block_on(aws::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
-        let store = aws::store(&deployment, &config).map_err(at_store("opening the object store"))?;
+        let store = aws::store(&deployment, &config).map_err(at_store("open the object store"))?;
         let mut keys = KernelKeys::from_deployment(&deployment)?;
         keys.cache = cache;
         runtime.block_on(at_hand(&store, function.architecture.baseline(), &keys, kernels))?;
@@ -188,9 +188,9 @@ impl Trainers {
     /// # Errors
     /// Returns an [`Error`] if `key` is not valid or the object store fails.
     pub fn put(&mut self, key: &str, bytes: Vec<u8>) -> Result<()> {
-        let key = Key::new(key).map_err(at_store(format!("storing `{key}`")))?;
+        let key = Key::new(key).map_err(at_store(format!("store `{key}`")))?;
         let stored = store_once(&self.store, &key, bytes.into());
-        self.runtime()?.block_on(stored).map_err(at_store(format!("storing `{key}`")))
+        self.runtime()?.block_on(stored).map_err(at_store(format!("store `{key}`")))
     }
 
     /// Returns the time limit of each call.
@@ -373,12 +373,15 @@ impl Trainers {
         }
         if let Some(limit) = rules.max_usd.filter(|limit| *limit < one && self.dearest().is_none()) {
             return Err(Error::Choice(format!(
-                "--max-usd {limit}: one call may cost {one:.4} (its time limit is {} s); allow more, or set \
-                 executor.timeout_s lower",
+                "--max-usd {limit}: one call may cost up to {one:.4} dollars, because its time limit is {} s; raise \
+                 --max-usd, or lower executor.timeout_s",
                 self.timeout.as_secs()
             )));
         }
-        let runtime = self.runtime.take().ok_or_else(|| Error::Choice("already at work".to_owned()))?;
+        let runtime = self
+            .runtime
+            .take()
+            .ok_or_else(|| Error::Choice("the functions already execute other calls".to_owned()))?;
         let ended = runtime.block_on(self.work(calls, rules, longest, told));
         self.runtime = Some(runtime);
         ended

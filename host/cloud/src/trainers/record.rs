@@ -172,8 +172,8 @@ fn sum(path: &Path, text: &str, longest_usd: f64) -> Result<Before> {
         let line = serde_json::from_str::<Line>(whole).map_err(|error| Error::Content {
             path: path.to_owned(),
             reason: format!(
-                "line {}: {error}; it is the record of what this sweep or run has cost: restore it, or remove it to \
-                 count from 0",
+                "line {}: {error}; the file records the cost of this sweep or run: restore it, or delete it to count \
+                 from 0",
                 number + 1
             ),
         })?;
@@ -263,7 +263,7 @@ mod tests {
         std::fs::write(&path, "{\"event\":\"call\",\"call\":0}\nnonsense\n").unwrap();
         let said = Record::open(&path, 0.5).unwrap_err().to_string();
         assert!(
-            said.contains("spent.jsonl") && said.contains("line 2") && said.contains("remove it"),
+            said.contains("spent.jsonl") && said.contains("line 2") && said.contains("delete it"),
             "{said}"
         );
     }

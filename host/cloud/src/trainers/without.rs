@@ -20,7 +20,7 @@ impl Trainers {
     /// # Errors
     /// Always returns [`Error::NoAws`].
     pub fn start(_: &Executor, _: &Emulator, _: &[(&str, &[u8])], _: Option<Cache>) -> Result<Self> {
-        Err(Error::NoAws(NoAws("a run as a function's task")))
+        Err(Error::NoAws(NoAws("a whole run as a task of functions")))
     }
 
     /// Writes an object that calls read. This is never called, because the type has no values in

@@ -120,7 +120,7 @@ fn a_host_inside_the_region_could_not_be_told_from_one_at_home() {
     let service = Service::start(Serves::Instance("us-east-1", "us-east-1c"));
     let found = host(&instance(service.url()), None);
     assert_eq!(found.place, HostPlace::Region);
-    assert_eq!(found.because, "EC2's metadata says us-east-1c");
+    assert_eq!(found.because, "the EC2 metadata service reports us-east-1c");
     assert_eq!(host(&instance(service.url()), Some("us-east-1c")).place, HostPlace::Zone);
     let seen = service.requests.lock().unwrap().clone();
     assert_eq!(seen[0], "PUT /latest/api/token", "the second version of the protocol: {seen:?}");
@@ -135,7 +135,10 @@ fn a_task_says_where_it_is_by_its_own_metadata() {
     let mut sources = Sources { task: Some(format!("{}/v4/abc", service.url())), ..Sources::default() };
     sources.instance_off = true;
     let found = host(&sources, None);
-    assert_eq!((found.place, found.because.as_str()), (HostPlace::Region, "ECS's metadata says us-east-1d"));
+    assert_eq!(
+        (found.place, found.because.as_str()),
+        (HostPlace::Region, "the ECS metadata service reports us-east-1d")
+    );
     assert_eq!(*service.requests.lock().unwrap(), ["GET /v4/abc/task"]);
     // An answer that is not the metadata of a task is ignored, and the service of the instance is
     // asked.
@@ -144,7 +147,7 @@ fn a_task_says_where_it_is_by_its_own_metadata() {
         let ec2 = Service::start(Serves::Instance("us-east-1", "us-east-1c"));
         let task = Some(format!("{}/v4/abc", service.url()));
         let both = Sources { task, ..instance(ec2.url()) };
-        assert_eq!(host(&both, None).because, "EC2's metadata says us-east-1c", "{wrong}");
+        assert_eq!(host(&both, None).because, "the EC2 metadata service reports us-east-1c", "{wrong}");
     }
 }
 
