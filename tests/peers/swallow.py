@@ -61,7 +61,7 @@ def one(after, owner):
     def read():
         for line in run.stderr:
             lines.append(line)
-            if "worker 0 is gone" in line:
+            if "worker 0 was removed from the run" in line:
                 gone.append(time.time())
 
     threading.Thread(target=read, daemon=True).start()

@@ -64,15 +64,15 @@ pub async fn dial(address: &str, token: &Token, hello: Hello, patience: Duration
 /// Makes one attempt: connects, proves that this worker has the token, and waits for the welcome.
 async fn attempt(address: &str, token: &Token, mut hello: Hello) -> Result<Dialled> {
     let stream = TcpStream::connect(address).await;
-    let stream = stream.map_err(Error::system(format!("connecting to {address}")))?;
-    stream.set_nodelay(true).map_err(Error::system("setting the connection up"))?;
-    let local = stream.local_addr().map_err(Error::system("asking for this end's address"))?;
-    let name = ServerName::try_from(NAME).map_err(|e| tls("naming the host", e))?;
+    let stream = stream.map_err(Error::system(format!("connect to {address}")))?;
+    stream.set_nodelay(true).map_err(Error::system("configure the connection"))?;
+    let local = stream.local_addr().map_err(Error::system("read the local address of the connection"))?;
+    let name = ServerName::try_from(NAME).map_err(|e| tls("use the name of the host", e))?;
     let (stream, arrivals) = Watched::new(stream);
     let connected = TlsConnector::from(token.client()?).connect(name, stream).await;
     let stream = connected.map_err(|error| match is_end(&error) {
         true => Error::Closed,
-        false => tls("agreeing on TLS with the host", error),
+        false => tls("set up TLS with the host", error),
     })?;
     (hello.version, hello.place) = (VERSION, token.place);
     hello.proof = token.proof(&session(stream.get_ref().1)?);
@@ -87,6 +87,6 @@ async fn attempt(address: &str, token: &Token, mut hello: Hello) -> Result<Diall
             Ok(Dialled { welcome, receiver, sender, local })
         }
         Message::Refused { reason, again } => Err(Error::Refused { reason, again }),
-        other => Err(Error::message(other.name(), "a welcome was expected")),
+        other => Err(Error::message(other.name(), "expected the message `welcome`")),
     }
 }

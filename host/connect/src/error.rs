@@ -11,9 +11,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused an operation.
-    #[error("{doing}: {source}")]
+    #[error("cannot {doing}: {source}")]
     System {
-        /// Operation and address.
+        /// Operation that failed, as an infinitive, and its address.
         doing: String,
         /// Error of the operating system.
         source: std::io::Error,
@@ -59,7 +59,7 @@ pub enum Error {
         again: bool,
     },
     /// The host did not answer the worker's first message.
-    #[error("no welcome from {address}: {source}; check that the run listens there")]
+    #[error("no answer from the run at {address}: {source}; check that the run listens at this address")]
     NoWelcome {
         /// Address of the host.
         address: String,
@@ -75,9 +75,9 @@ pub enum Error {
         reason: String,
     },
     /// Keys or certificates cannot be created or used.
-    #[error("{doing}: {reason}")]
+    #[error("cannot {doing}: {reason}")]
     Tls {
-        /// Operation that failed.
+        /// Operation that failed, as an infinitive.
         doing: &'static str,
         /// Error text of the TLS library.
         reason: String,

@@ -34,7 +34,7 @@ impl Tokens {
     /// it.
     pub fn open(folder: &Path, count: u32) -> Result<Self> {
         let refuse = |reason: String| Error::TokenFile { path: folder.to_owned(), reason };
-        std::fs::create_dir_all(folder).map_err(|e| refuse(format!("cannot be made: {e}")))?;
+        std::fs::create_dir_all(folder).map_err(|e| refuse(format!("cannot be created: {e}")))?;
         // If two runs start at once, the second one waits and reads the files of the first. On a
         // file system without locks, the second run may replace tokens of the first.
         let folder_lock = File::open(folder).map_err(|e| refuse(format!("cannot be opened: {e}")))?;
@@ -116,7 +116,7 @@ mod tests {
         }
         std::fs::write(folder.join("file"), "").unwrap();
         let error = Tokens::open(&folder.join("file"), 1).unwrap_err().to_string();
-        assert!(error.contains("file: cannot be made"), "{error}");
+        assert!(error.contains("file: cannot be created"), "{error}");
     }
 
     #[test]

@@ -119,8 +119,8 @@ impl Listener {
         welcome: Welcome,
     ) -> Result<Self> {
         let bound = TcpListener::bind(address).await;
-        let listener = bound.map_err(Error::system(format!("listening at {address}")))?;
-        let address = listener.local_addr().map_err(Error::system("asking for the port"))?;
+        let listener = bound.map_err(Error::system(format!("listen at {address}")))?;
+        let address = listener.local_addr().map_err(Error::system("read the port of the listener"))?;
         let (sender, joined) = mpsc::channel(tokens.len().max(1));
         let refusals = Arc::new(Refusals::default());
         let door = Arc::new(Door {
@@ -181,16 +181,16 @@ impl Door {
     /// Waits for the first byte and performs the TLS handshake. Also returns bytes that are derived
     /// from the TLS session.
     async fn agree(&self, stream: TcpStream, spoke: &AtomicBool) -> Result<Stranger> {
-        stream.set_nodelay(true).map_err(Error::system("setting a connection up"))?;
+        stream.set_nodelay(true).map_err(Error::system("configure a connection"))?;
         let first = timeout(FIRST_BYTE, stream.peek(&mut [0])).await;
         let first =
-            first.map_err(|_| Error::Slow { what: "a connection's first byte", allowed: FIRST_BYTE })?;
-        if first.map_err(Error::system("reading a connection's first byte"))? == 0 {
+            first.map_err(|_| Error::Slow { what: "the first byte of a connection", allowed: FIRST_BYTE })?;
+        if first.map_err(Error::system("read the first byte of a connection"))? == 0 {
             return Err(Error::Closed);
         }
         spoke.store(true, Ordering::Relaxed);
         let (stream, arrivals) = Watched::new(stream);
-        let stream = self.acceptor.accept(stream).await.map_err(|e| tls("agreeing on TLS", e))?;
+        let stream = self.acceptor.accept(stream).await.map_err(|e| tls("set up TLS with a worker", e))?;
         let session = session(stream.get_ref().1)?;
         Ok((stream, arrivals, session))
     }
@@ -204,7 +204,7 @@ impl Door {
         let mut sender = Sender::new(to);
         let hello = match receiver.next().await?.0 {
             Message::Hello(hello) => hello,
-            other => return Err(Error::message(other.name(), "a hello was expected")),
+            other => return Err(Error::message(other.name(), "expected the message `hello`")),
         };
         match self.check(&hello, &session) {
             Ok(seat) => Ok(Some(Joined { seat, hello, peer, receiver, sender })),
@@ -256,7 +256,9 @@ impl Door {
             Some(found) if *found == Use::Free => *found = Use::Taken,
             Some(Use::Closed) => {
                 return Err((
-                    format!("worker index {place} is closed, because its worker gave wrong answers"),
+                    format!(
+                        "worker index {place} is closed, because its workers gave wrong answers or failed too often"
+                    ),
                     false,
                 ));
             }

@@ -313,7 +313,7 @@ impl Message {
         };
         let too_large = |what, found: usize, allowed| Error::TooLarge { what, found: found as u64, allowed };
         if head.len() as u64 > HEAD_BYTES {
-            return Err(too_large("a message's head", head.len(), HEAD_BYTES));
+            return Err(too_large("a message header", head.len(), HEAD_BYTES));
         }
         let length = 5 + head.len() + body.len();
         let length = u32::try_from(length)
@@ -331,13 +331,13 @@ impl Message {
     /// # Errors
     /// Returns an error if the bytes are not a valid message, or if the head exceeds its limit.
     pub fn decode(mut bytes: Bytes) -> Result<Self> {
-        let short = || Error::message("a message", "it ends within its head");
+        let short = || Error::message("a message", "it ends within its header");
         let kind = *bytes.first().ok_or_else(short)?;
         let length = bytes.get(1..5).and_then(|length| <[u8; 4]>::try_from(length).ok()).ok_or_else(short)?;
         let length = u32::from_le_bytes(length);
         if u64::from(length) > HEAD_BYTES {
             let found = length.into();
-            return Err(Error::TooLarge { what: "a message's head", found, allowed: HEAD_BYTES });
+            return Err(Error::TooLarge { what: "a message header", found, allowed: HEAD_BYTES });
         }
         let end = 5 + length as usize;
         if bytes.len() < end {
@@ -363,7 +363,9 @@ impl Message {
                 let Unmet { number, keys } = parse(kind, &head)?;
                 Self::Missing { number, keys }
             }
-            8 | 9 | 14 if !head.is_empty() => return Err(Error::message(kind_name(kind), "it has a head")),
+            8 | 9 | 14 if !head.is_empty() => {
+                return Err(Error::message(kind_name(kind), "this kind of message has no header"));
+            }
             8 => Self::Alive,
             9 => Self::Drain,
             10 => Self::Bye(parse::<Told>(kind, &head)?.reason),
@@ -380,13 +382,13 @@ impl Message {
             }
             14 => Self::Abandon,
             15 => return Ok(Self::Kernel { digest: parse::<Digested>(kind, &head)?.digest, bytes: body }),
-            _ => return Err(Error::message(kind_name(kind), "there is no such kind")),
+            _ => return Err(Error::message(kind_name(kind), "this kind of message is unknown")),
         };
         match body.len() {
             0 => Ok(found),
             more => Err(Error::message(
                 kind_name(kind),
-                format!("it has {more} bytes after its head, but this kind of message has none"),
+                format!("it has {more} bytes after its header, but this kind of message has none"),
             )),
         }
     }
@@ -464,14 +466,14 @@ mod tests {
             }
         }
         let told = |bytes: &'static [u8]| Message::decode(Bytes::from_static(bytes)).unwrap_err().to_string();
-        assert_eq!(told(b""), "a message: it ends within its head");
-        assert_eq!(told(&[8, 9, 0, 0, 0]), "a message: it ends within its head");
-        assert_eq!(told(&[99, 0, 0, 0, 0]), "a message of kind 99: there is no such kind");
+        assert_eq!(told(b""), "a message: it ends within its header");
+        assert_eq!(told(&[8, 9, 0, 0, 0]), "a message: it ends within its header");
+        assert_eq!(told(&[99, 0, 0, 0, 0]), "a message of kind 99: this kind of message is unknown");
         assert_eq!(
             told(&[8, 0, 0, 0, 0, 1]),
-            "alive: it has 1 bytes after its head, but this kind of message has none"
+            "alive: it has 1 bytes after its header, but this kind of message has none"
         );
         let over = told(&[8, 255, 255, 255, 255]);
-        assert_eq!(over, "a message's head of 4294967295 bytes is over the limit of 1048576 bytes");
+        assert_eq!(over, "a message header of 4294967295 bytes is over the limit of 1048576 bytes");
     }
 }

@@ -44,7 +44,7 @@ impl Certificate {
     /// Returns [`Error::Tls`] if the key or the certificate cannot be created.
     pub fn new() -> Result<Self> {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]);
-        let made = made.map_err(|e| tls("making the run's certificate", e))?;
+        let made = made.map_err(|e| tls("create the run's certificate", e))?;
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         Ok(Self { certificate: made.cert.der().clone(), key })
     }
@@ -93,13 +93,13 @@ impl Certificate {
     pub fn token(&self, place: u32) -> Result<Token> {
         let mut token = [0; TOKEN_BYTES];
         let filled = ring::default_provider().secure_random.fill(&mut token);
-        filled.map_err(|e| tls("drawing a token", format!("{e:?}")))?;
+        filled.map_err(|e| tls("draw the random bytes of a token", format!("{e:?}")))?;
         Ok(Token { version: 1, place, certificate_sha256: self.digest(), token: hexadecimal(&token) })
     }
 
     /// Returns the TLS 1.3 configuration of the host.
     pub(crate) fn server(&self) -> Result<Arc<ServerConfig>> {
-        let refused = |e| tls("using the run's certificate", e);
+        let refused = |e| tls("use the run's certificate", e);
         let key = PrivateKeyDer::Pkcs8(self.key.clone_key());
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -156,7 +156,7 @@ pub struct Token {
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Token(place {})", self.place)
+        write!(f, "Token(worker {})", self.place)
     }
 }
 
@@ -213,7 +213,7 @@ impl Token {
         let pinned = Pinned { digest: self.certificate_sha256.to_lowercase(), provider: provider.clone() };
         let config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(|e| tls("setting TLS up", e))?
+            .map_err(|e| tls("configure TLS", e))?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(pinned))
             .with_no_client_auth();
@@ -231,7 +231,7 @@ fn key(token: &[u8]) -> hmac::digest::Key<Hmac<Sha256>> {
 /// Returns bytes that both ends derive from their TLS session.
 pub(crate) fn session<Data>(connection: &rustls::ConnectionCommon<Data>) -> Result<[u8; 32]> {
     let drawn = connection.export_keying_material([0; 32], LABEL, None);
-    drawn.map_err(|e| tls("drawing bytes from the session", e))
+    drawn.map_err(|e| tls("derive bytes from the TLS session", e))
 }
 
 /// Certificate verifier that trusts only the certificate with one digest.
@@ -262,7 +262,7 @@ impl ServerCertVerifier for Pinned {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("TLS 1.2 is not spoken here".to_owned()))
+        Err(rustls::Error::General("TLS 1.2 is not supported".to_owned()))
     }
 
     fn verify_tls13_signature(

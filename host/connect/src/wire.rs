@@ -86,7 +86,7 @@ impl Receiver {
                 Ok(Ok(0)) => return Ok(Read::Ended { after: bytes.len() }),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) if is_end(&error) => return Ok(Read::Ended { after: bytes.len() }),
-                Ok(Err(error)) => return Err(Error::system("reading a message")(error)),
+                Ok(Err(error)) => return Err(Error::system("read a message")(error)),
             }
         }
         Ok(Read::Whole(bytes.freeze()))
@@ -103,7 +103,7 @@ enum Read {
 }
 
 fn cut_off() -> Error {
-    Error::message("a message", "the connection ended in the middle of it")
+    Error::message("a message", "the connection ended in the middle of the message")
 }
 
 /// Sending half of a connection. It writes messages to the other end.
@@ -141,7 +141,7 @@ impl Sender {
         match write.await {
             Ok(()) => Ok((start.len() + body.len()) as u64),
             Err(error) if is_end(&error) => Err(Error::Closed),
-            Err(error) => Err(Error::system("sending a message")(error)),
+            Err(error) => Err(Error::system("send a message")(error)),
         }
     }
 

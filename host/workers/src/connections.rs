@@ -91,7 +91,9 @@ async fn overdue(shared: &Shared, (at, id): (Location, u64)) -> String {
             Some(left) => tokio::time::sleep(left).await,
             None => {
                 let most = shared.settings.answer.as_secs();
-                return format!("it has not answered for {most} s, though it is there (workers.answer_s)");
+                return format!(
+                    "it is connected, but has not answered a task for {most} s (workers.answer_s)"
+                );
             }
         }
     }
@@ -151,7 +153,7 @@ async fn read(shared: &Arc<Shared>, (at, id): (Location, u64), mut receiver: Rec
                 Ok(())
             }
             Message::Bye(reason) => return reason,
-            _ => Err(format!("it sent the message `{name}`, which is the host's to send")),
+            _ => Err(format!("it sent the message `{name}`, which only the host may send")),
         };
         if let Err(reason) = taken {
             shared.exclude(at, Some(id), &reason);

@@ -66,7 +66,7 @@ pub(super) async fn read(
             Message::Alive => continue,
             Message::Bye(reason) => return Ok(reason),
             other => {
-                let reason = "it is the worker's to send".to_owned();
+                let reason = "only a worker may send this message".to_owned();
                 return Err(ConnectError::Message { what: other.name(), reason });
             }
         };

@@ -16,9 +16,9 @@ use super::objects::{Objects, Written};
 
 /// Maximum number of times that the host sends the objects of one task again.
 const RESENDS: u32 = 2;
-/// Maximum number of times in one round that a worker may report missing rows. The rows are
-/// computed again each time.
-const ROW_MISSES: u32 = 256;
+/// Maximum number of times in one round that a worker may lack rows. The rows are then computed
+/// again.
+pub(super) const ROW_MISSES: u32 = 256;
 
 /// A task or an instruction that was sent to a worker and that the worker has not answered.
 pub(super) struct Flight {
@@ -74,7 +74,7 @@ impl Flight {
         let answer = Answer::parse(frame.clone().into()).map_err(|error| error.to_string())?;
         let meta = answer.meta();
         if meta.key != self.key {
-            return Err(format!("it is to {}, not to {}", meta.key, self.key));
+            return Err(format!("it answers {}, but the task is {}", meta.key, self.key));
         }
         if meta.error().is_none() {
             answer.check(expected).map_err(|error| error.to_string())?;
@@ -207,12 +207,12 @@ impl Link {
     ) -> Result<u64, String> {
         let Some(flight) = self.flights.get_mut(&number) else { return Ok(0) };
         if let Some(foreign) = lacks.iter().find(|key| !flight.keys.contains(key)) {
-            return Err(format!("it lacks {foreign}, which the host does not send for its task"));
+            return Err(format!("it reports {foreign} as missing, but its task does not read that tensor"));
         }
         flight.resent += 1;
         if flight.resent > RESENDS || lacks.is_empty() {
             let first = lacks.first().map_or_else(|| "nothing".to_owned(), TensorKey::to_string);
-            return Err(format!("it still lacks {first}, sent {} times", 1 + RESENDS));
+            return Err(format!("it reports {first} as missing after {} transmissions", 1 + RESENDS));
         }
         let (keys, message) = (flight.keys.clone(), flight.message(number));
         for key in &keys {

@@ -51,7 +51,7 @@ impl Peers {
     /// Queues rows or a sum for the worker `to`. If that worker has failed, it does not receive
     /// them. The host detects the failure through its own connection.
     pub(super) fn pass(&self, to: Location, key: TensorKey, rows: &Matrix) -> Result<(), String> {
-        let Some(out) = self.out.get(&to) else { return Err(format!("{to} is unknown here")) };
+        let Some(out) = self.out.get(&to) else { return Err(format!("the address of {to} is not known")) };
         let mut writer = Writer::new(Vec::new());
         writer.matrix(rows, Encoding::F32).map_err(|e| e.to_string())?;
         let bytes = writer.finish().map_err(|e| e.to_string())?.into();

@@ -56,7 +56,7 @@ pub struct WorkerPool {
 
 impl std::fmt::Debug for WorkerPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "WorkerPool({} places at {})", self.shared.settings.count, self.rendezvous.address)
+        write!(f, "WorkerPool({} workers at {})", self.shared.settings.count, self.rendezvous.address)
     }
 }
 
@@ -77,7 +77,7 @@ impl WorkerPool {
         let (folder, own) = match &settings.tokens {
             Some(folder) => (folder.clone(), None),
             None => {
-                let system = system("making a folder for tokens");
+                let system = system("create a folder for tokens");
                 let own = Scratch::new().map_err(&system)?;
                 (own.path("tokens").map_err(&system)?, Some(own))
             }
@@ -167,11 +167,11 @@ impl WorkerPool {
             if left.is_zero() || ended.is_some() {
                 let ended = ended.map_or(String::new(), |(status, last)| {
                     let last = if last.is_empty() { last } else { format!(" ({last})") };
-                    format!("; one that was started here: {status}{last}")
+                    format!("; a worker that this run started has ended with {status}{last}")
                 });
                 return Err(format!(
-                    "{there} of {} workers are there after {} s{ended}; start them with `eciton worker --connect {} \
-                     --token-file {}`, or ask for fewer",
+                    "{there} of {} workers are connected after {} s{ended}; start each missing worker with \
+                     `eciton worker --connect {} --token-file {}`, or use fewer workers (--workers)",
                     state.links.len(),
                     begun.elapsed().as_secs(),
                     self.rendezvous.address,
@@ -242,7 +242,7 @@ impl Executor for WorkerPool {
     fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool {
         let under_way = self.audit.drain(&mut self.local, done, timeout);
         for caught in self.audit.take_caught() {
-            self.shared.bar(caught, "wrong answer: two computations of the host differ from it");
+            self.shared.bar(caught, "wrong answer: it differs from two computations of the host");
         }
         under_way
     }
@@ -253,11 +253,13 @@ impl Executor for WorkerPool {
                 let Rendezvous { address, tokens, written } = &self.rendezvous;
                 let (tokens, count) = (tokens.display(), self.shared.settings.count);
                 let copy = match written {
-                    0 => "; copies of an earlier run's tokens are valid".to_owned(),
+                    0 => "; the workers can use the tokens of an earlier run".to_owned(),
                     written if *written == count => String::new(),
-                    written => format!(", {written} of them new"),
+                    written => format!(", of which {written} are new"),
                 };
-                tell(&format!("listens at {address}; tokens of {count} workers are in {tokens}{copy}"));
+                tell(&format!(
+                    "the run listens at {address}; tokens of {count} workers are in {tokens}{copy}"
+                ));
             }
             self.gather()?;
         }

@@ -91,11 +91,11 @@ impl Room {
         self.make(bytes, |kept| !own.contains(&kept.key));
         if !self.fits(bytes) {
             let reason = format!(
-                "this worker keeps {} bytes, which do not suffice for the weights and the rows of one task; have \
-                 more lanes (--lanes), more parts (--micro), or workers that keep more (--cache, workers.cache_bytes)",
+                "the weights and rows of one task exceed the cache of this worker, which has {} bytes; use more lanes \
+                 (--lanes), more micro-batches (--micro), or a larger cache (--cache, workers.cache_bytes)",
                 self.most
             );
-            return Err(Error::Wire { place: "rows to keep".to_owned(), reason });
+            return Err(Error::Wire { place: "rows to cache".to_owned(), reason });
         }
         self.insert(Kept { key, parts: vec![rows], bytes });
         Ok(())

@@ -54,7 +54,7 @@ pub struct Serving<'a> {
 
 impl std::fmt::Debug for Serving<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Serving({}, place {})", self.address, self.token.place)
+        write!(f, "Serving({}, worker {})", self.address, self.token.place)
     }
 }
 
@@ -100,7 +100,7 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         .thread_name("eciton-io")
         .enable_all()
         .build()
-        .map_err(|source| ConnectError::System { doing: "starting an I/O thread".to_owned(), source })?;
+        .map_err(|source| ConnectError::System { doing: "start an I/O thread".to_owned(), source })?;
     let hello = Hello {
         version: 0,
         place: 0,
@@ -155,7 +155,12 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
     let (tasks, kept_bytes, run) = (worker.done, worker.room.peak(), welcome.run);
     if vanished {
         runtime.shutdown_timeout(Duration::ZERO);
-        return Ok(Served { run, tasks, kept_bytes, reason: "it vanished, as it was asked to".to_owned() });
+        return Ok(Served {
+            run,
+            tasks,
+            kept_bytes,
+            reason: "the worker exited at the task that --fail-at names".to_owned(),
+        });
     }
     drop(out);
     let reason = runtime.block_on(reading);
@@ -375,7 +380,7 @@ impl Worker {
                     let owned = owned.matrix(&key).filter(|_| source.part == 0).map(Decoded::Matrix);
                     owned.or_else(|| room.part(&key, source.part))
                 });
-                found.ok_or_else(|| refused("a request", format!("{source}: there is no such part")))
+                found.ok_or_else(|| refused("a request", format!("{source} does not exist")))
             }
         };
         let computed = run_guarded(&mut self.instances, |instances| {
@@ -388,7 +393,7 @@ impl Worker {
         if meta.outcome == Outcome::Done {
             for (of, parts) in places.take_held() {
                 let added = self.owned.add((of, round), interval, parts);
-                added.map_err(|reason| refused(format!("a sum of weight {of}"), reason))?;
+                added.map_err(|reason| refused(format!("gradient sum of weight {of}"), reason))?;
             }
             let (kept, freed) = places.take_kept()?;
             freed.iter().for_each(|key| self.room.free(key));
@@ -396,7 +401,7 @@ impl Worker {
             let own: BTreeSet<TensorKey> = read.chain(kept.iter().map(|kept| kept.key)).collect();
             for KeptRows { key, to, rows } in kept {
                 if !key.is_made_by_workers() {
-                    return Err(refused("a request", format!("rows that are kept as {key}")));
+                    return Err(refused("a request", format!("rows cannot be stored as {key}")));
                 }
                 for worker in &to {
                     let passed = self.peers.pass(*worker, key, &rows);
@@ -426,7 +431,9 @@ fn open(worker: &mut Worker, call: &CallRef) -> Result<Arc<Layer>, Error> {
     let kernel = match worker.kernels.get(digest) {
         Some(Component::Loaded(kernel)) => kernel.clone(),
         Some(Component::Bytes(component)) => (worker.load)(&call.kernel.name, component)?,
-        None => return Err(refused("a request", format!("kernel `{}` was not sent", call.kernel.name))),
+        None => {
+            return Err(refused("a request", format!("the host has not sent kernel `{}`", call.kernel.name)));
+        }
     };
     worker.kernels.insert(digest.clone(), Component::Loaded(kernel.clone()));
     // This compares the digests.

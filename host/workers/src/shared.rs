@@ -12,13 +12,13 @@ use eciton_kernel::Error;
 use eciton_types::{Location, Step, TaskKey, TensorKey};
 
 use super::frames::{values, whole};
-use super::link::{Flight, Link};
+use super::link::{Flight, Link, ROW_MISSES};
 use super::objects::Objects;
 use super::settings::{CREDIT, Settings};
 
-/// Reason for the end of a worker that was asked to leave and has answered all its tasks.
-pub(super) const GOES: &str = "it was asked to go";
-/// Maximum length of the reason for a worker's end, in bytes. A longer reason is truncated.
+/// Reason of the end of a worker that was asked to leave and has finished its tasks.
+pub(super) const GOES: &str = "the worker was asked to leave";
+/// Maximum length of the reason of a worker's end, in bytes.
 const REASON_BYTES: usize = 512;
 /// Number of wrong answers from workers with one index after which the pool admits no more workers
 /// with that index.
@@ -125,9 +125,9 @@ impl Shared {
             let keeps = link.as_ref().map_or(u64::MAX, |link| link.keeps_bytes);
             if weights.saturating_add(rows) > keeps {
                 return Err(format!(
-                    "{at} keeps {keeps} bytes, and its lane needs {} ({weights} of weights, {rows} \
-                     of rows); have more lanes (--lanes), more parts (--micro), or workers that keep more (--cache, \
-                     workers.cache_bytes)",
+                    "the lane of {at} needs {} bytes of cache ({weights} for weights, {rows} for rows), but the \
+                     worker has {keeps}; use more lanes (--lanes), more micro-batches (--micro), or a larger cache \
+                     (--cache, workers.cache_bytes)",
                     weights.saturating_add(rows)
                 ));
             }
@@ -152,7 +152,7 @@ impl Shared {
         if link.is_none_or(|link| link.draining || stranger(link)) {
             drop(state);
             if !of_lane {
-                let reason = format!("{at} has gone");
+                let reason = format!("{at} is not connected");
                 pending.end(
                     order.pass,
                     key,
@@ -254,7 +254,7 @@ impl Shared {
         let may = |link: &&mut Link| if instruction.begins { !link.draining } else { link.begun };
         let Some(link) = link.filter(may) else {
             drop(state);
-            let reason = format!("{at} has gone");
+            let reason = format!("{at} is not connected");
             let error = Error::Host { place: key.to_string(), reason };
             return pending.end(pass, key, Instant::now(), Process::HOST, Err(error));
         };
@@ -284,7 +284,7 @@ impl Shared {
         let Some(link) = state.link(at, id) else { return Ok(()) };
         let Some(flight) = link.flights.get(&number) else {
             // The task was cancelled, or it never existed.
-            let never = || format!("wrong answer: task {number} does not exist");
+            let never = || format!("wrong answer: the host has sent no task {number}");
             return known.then_some(()).ok_or_else(never);
         };
         let found = values(&frame);
@@ -293,7 +293,10 @@ impl Shared {
         if let Some(error) = answer.as_ref().and_then(|answer| answer.meta().error())
             && state.is_doubtful(at, of, &error)
         {
-            return Err(format!("it reports a failure, and {} is computed elsewhere: {error}", of.0.step()));
+            let step = of.0.step();
+            return Err(format!(
+                "it reports that {step} failed, so another process repeats that task: {error}"
+            ));
         }
         let Some(link) = state.link(at, id) else { return Ok(()) };
         let Some(Flight { pass, key, begun, pending, frees, .. }) = link.flights.remove(&number) else {
@@ -350,7 +353,9 @@ impl Shared {
         let Some(round) = link.flights.get(&number).map(|flight| flight.key.round) else { return Ok(()) };
         if rows {
             if !link.may_miss(round) {
-                return Err("it lacks the rows of earlier tasks again and again".to_owned());
+                return Err(format!(
+                    "it lacked rows of earlier tasks more than {ROW_MISSES} times in one round"
+                ));
             }
             // The engine makes workers compute the rows again.
             let gone: Vec<u64> =
@@ -363,10 +368,10 @@ impl Shared {
                 return Ok(());
             }
             let text = match late {
-                true => format!("rows of another worker did not come to {at}"),
-                false => {
-                    format!("{at} had no room for rows, which are computed again")
-                }
+                true => format!("{at} did not receive the rows of another worker in time"),
+                false => format!(
+                    "the cache of {at} had no space for rows, so they are recomputed (--cache, workers.cache_bytes)"
+                ),
             };
             self.inbox.note(Completion::Warned { at, text });
             self.inbox.note(Completion::Forgot { at });
@@ -427,7 +432,7 @@ impl Shared {
             traffic.lost += u32::from(!closed);
         }
         if !closed {
-            let text = format!("{at} is gone: {reason}");
+            let text = format!("{at} was removed from the run: {reason}");
             self.inbox.note(Completion::Warned { at, text });
             self.inbox.note(Completion::Lost { at });
         }
@@ -445,7 +450,7 @@ impl Shared {
         link.say(Message::Bye(reason.to_owned()));
         for flight in link.flights.into_values().filter(|flight| !flight.of_lane) {
             let Flight { pass, key, begun, pending, .. } = flight;
-            let reason = format!("{at} has gone: {reason}");
+            let reason = format!("{at} was removed from the run: {reason}");
             pending.end(pass, key, begun, Process::HOST, Err(Error::Host { place: key.to_string(), reason }));
         }
         self.changed.notify_all();
@@ -460,13 +465,16 @@ impl Shared {
         let mut state = self.lock();
         let count = state.links.len();
         if !self.settings.peers || door.1.len() != count {
-            return Err(format!("it has {} tokens for {count} workers", door.1.len()));
+            return Err(format!("it sent {} tokens, but the run has {count} workers", door.1.len()));
         }
         let Some(link) = state.link(at, id) else { return Ok(()) };
         let own = |address: &SocketAddr| address.ip().to_canonical() == link.address.to_canonical();
         if link.door.is_some() || !door.0.parse::<SocketAddr>().is_ok_and(|address| own(&address)) {
             let (given, own) = (cut(&door.0, 64), link.address);
-            return Err(format!("it listens at `{given}`; one address is allowed, at its own {own}"));
+            return Err(format!(
+                "it reported the address `{given}`, but a worker may report one address only, at its own IP \
+                 address {own}"
+            ));
         }
         let peer = |at: Location, (address, tokens): &(String, Vec<Token>), to: Location| {
             let token = tokens.get(to.index())?.clone();
@@ -519,7 +527,8 @@ impl Shared {
     fn wait_for_others(self: &Arc<Self>, connections: u64, last: &str) {
         let (shared, patience) = (self.clone(), self.settings.patience);
         let reason = format!(
-            "all workers have gone, and none has come for {} s; the last one: {last}",
+            "all workers have failed, and none has connected for {} s (workers.wait_s); reason of the last \
+             failure: {last}",
             patience.as_secs()
         );
         self.runtime.spawn(async move {

@@ -69,7 +69,7 @@ fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ECITON_PROGRAM").filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }
-    let own = std::env::current_exe().map_err(system("finding this program"))?;
+    let own = std::env::current_exe().map_err(system("find the path of this program"))?;
     if own.file_stem().is_some_and(|name| name == "eciton") {
         return Ok(own);
     }
@@ -77,8 +77,8 @@ fn program() -> Result<PathBuf> {
     match beside.is_file() {
         true => Ok(beside),
         false => Err(Error::Choice(format!(
-            "workers: there is no program `eciton` beside {}; name it by ECITON_PROGRAM, or start workers with \
-             `eciton worker` (workers.listen)",
+            "cannot start workers: there is no program `eciton` in the folder of {}; set ECITON_PROGRAM to its path, \
+             or set workers.listen and start the workers with `eciton worker`",
             own.display()
         ))),
     }

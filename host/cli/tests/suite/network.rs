@@ -102,7 +102,7 @@ fn disturbed(after: u64, failure: Failure, settings: &[&str]) -> (Value, Duratio
     let proxy = Proxy::start(&address, after, failure);
     let mut first = worker(folder, &proxy.address, "worker-0.token", &[]);
     let second = worker(folder, &address, "worker-1.token", &[]);
-    cluster.wait_for("worker 0 is gone");
+    cluster.wait_for("worker 0 was removed from the run");
     let noticed = proxy.failed.get().unwrap().elapsed();
     let (code, out, err) = cluster.end();
     assert_eq!(code, Some(0), "{after} {failure:?}: {err}");
@@ -160,7 +160,10 @@ fn a_run_whose_only_worker_is_cut_off_ends_with_an_error_in_time() {
     let only = worker(folder, &proxy.address, "worker-0.token", &["--wait", "0"]);
     let (code, _, err) = cluster.end();
     let noticed = proxy.failed.get().unwrap().elapsed();
-    assert!(code == Some(1) && err.contains("all workers have gone, and none has come for 1 s"), "{err}");
+    assert!(
+        code == Some(1) && err.contains("all workers have failed, and none has connected for 1 s"),
+        "{err}"
+    );
     assert!(noticed < Duration::from_secs(5), "{noticed:?}");
     let (code, told) = ended(only);
     assert!(code == Some(1) && told.contains("no byte arrived for 1 s"), "{told}");

@@ -323,7 +323,7 @@ fn a_spare_owns_what_the_lost_one_did() {
     let (mut cluster, address) = Cluster::start(folder, &line);
     let first = worker(folder, &address, "worker-0.token", &["--fail-at", "40"]);
     let second = worker(folder, &address, "worker-1.token", &[]);
-    cluster.wait_for("worker 0 is gone");
+    cluster.wait_for("worker 0 was removed from the run");
     let spare = worker(folder, &address, "worker-0.token", &[]);
     let (code, out, err) = cluster.end();
     assert_eq!(code, Some(0), "{err}");
@@ -415,7 +415,7 @@ fn what_does_not_go_with_owners_is_refused_in_words() {
         (&[&four[..], &["--set", "workers.snapshot_every=0"]].concat(), "1 to"),
         (
             &[&four[..], &["--set", "workers.cache_bytes=1048576", "--hidden", "512"]].concat(),
-            "its lane needs",
+            "the lane of worker",
         ),
     ] {
         let line = [&DIGITS[..], &["--epochs", "1"], &OWNED, rest].concat();

@@ -222,7 +222,7 @@ fn workers_that_others_start_come_go_and_are_replaced() {
     let (mut cluster, address) = Cluster::start(folder, &[&epochs[..], &["--workers", "2"]].concat());
     let first = worker(folder, &address, "worker-0.token", &["--fail-at", "9"]);
     let second = worker(folder, &address, "worker-1.token", &[]);
-    cluster.wait_for("worker 0 is gone");
+    cluster.wait_for("worker 0 was removed from the run");
     // A spare at the place that is free; nobody at one that is taken.
     let spare = worker(folder, &address, "worker-0.token", &[]);
     let (code, told) = ended(worker(folder, &address, "worker-1.token", &["--wait", "0"]));
@@ -250,7 +250,7 @@ fn a_worker_that_is_told_to_go_ends_its_task_first() {
     let id = goes.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     let (code, told) = ended(goes);
-    assert!(code == Some(0) && told.contains("it was asked to go"), "{told}");
+    assert!(code == Some(0) && told.contains("the worker was asked to leave"), "{told}");
     let (code, out, err) = cluster.end();
     assert_eq!((code, &summary(&out)["seeds"]), (Some(0), &alone["seeds"]), "{err}");
     // What was done once more is what its rows went with; no answer was lost.
@@ -321,11 +321,11 @@ fn a_run_without_its_workers_ends_in_words() {
     };
     let gone = ["--lanes", "2", "--workers", "2", "--set", "workers.wait_s=1"];
     let err = fails(&[&gone[..], &["--set", "workers.fail_at=[3,4]"]].concat());
-    assert!(err.contains("all workers have gone, and none has come for 1 s"), "{err}");
+    assert!(err.contains("all workers have failed, and none has connected for 1 s"), "{err}");
     let listens = ["--set", "workers.listen=127.0.0.1:0"];
     let err = fails(&[&gone[..], &listens, &["--set", "workers.tokens=t"]].concat());
     assert!(
-        err.contains("0 of 2 workers are there after 1 s") && err.contains("--token-file t/worker-0"),
+        err.contains("0 of 2 workers are connected after 1 s") && err.contains("--token-file t/worker-0"),
         "{err}"
     );
     std::fs::write(folder.join("t/worker-0.token"), "").unwrap();
@@ -347,7 +347,7 @@ fn a_run_without_its_workers_ends_in_words() {
                 "--set",
                 "workers.tokens=u",
             ],
-            "listening at nowhere",
+            "cannot listen at nowhere",
         ),
     ] {
         let err = fails(line);
@@ -395,13 +395,13 @@ fn a_worker_keeps_what_was_planned_and_no_run_begins_where_it_cannot() {
         eciton(folder, &[&DIGITS[..], &lanes, &["--set", "workers.fail_at=[0,5]"]].concat());
     assert_eq!(code, Some(0), "{err}");
     assert_eq!(summary(&out)["seeds"], alone["seeds"]);
-    assert!(err.contains("worker 0 had no room for rows"), "{err}");
+    assert!(err.contains("the cache of worker 0 had no space for rows"), "{err}");
     assert!(summary(&out)["workers"]["again"].as_u64().unwrap() > 0, "{out}");
     let little = (planned[0] - 1).to_string();
     let rest = ["--hidden", "256", "--epochs", "2", "--lanes", "2", "--workers", "2", "--set"];
     let keep = format!("workers.cache_bytes={little}");
     let (code, _, err) = eciton(folder, &[&DIGITS[..], &rest, &[&keep]].concat());
-    assert!(code == Some(1) && err.contains(&format!("keeps {little} bytes, and its lane needs")), "{err}");
+    assert!(code == Some(1) && err.contains(&format!("but the worker has {little};")), "{err}");
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn a_worker_is_told_what_is_wrong() {
     assert!(code == Some(1) && told.contains("tokens/none"), "{told}");
     let (mut cluster, address) = Cluster::start(folder, &["--epochs", "1", "--lanes", "1", "--workers", "1"]);
     let (code, told) = ended(worker(folder, "127.0.0.1:1", "worker-0.token", &["--wait", "0"]));
-    assert!(code == Some(1) && told.contains("connecting to 127.0.0.1:1"), "{told}");
+    assert!(code == Some(1) && told.contains("cannot connect to 127.0.0.1:1"), "{told}");
     let token = std::fs::read_to_string(folder.join("tokens/worker-0.token")).unwrap();
     let mut other: Value = serde_json::from_str(&token).unwrap();
     other["token"] = Value::from("0".repeat(64));

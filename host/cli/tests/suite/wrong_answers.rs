@@ -51,11 +51,11 @@ const FAULTS: [(Fault, &str); 10] = [
     (Fault::Checksum, "wrong answer"),
     (Fault::Echo, "wrong answer"),
     (Fault::Older, "wrong answer"),
-    (Fault::Unknown, "wrong answer: task"),
-    (Fault::Missing, "it still lacks"),
-    (Fault::Foreign, "it lacks weight 99 of update 0, which the host does not send"),
-    (Fault::Trap, "is computed elsewhere: kernel `linear` trapped in forward: a lie"),
-    (Fault::Passing, "is computed elsewhere: a task: a lie"),
+    (Fault::Unknown, "wrong answer: the host has sent no task"),
+    (Fault::Missing, "as missing after 3 transmissions"),
+    (Fault::Foreign, "it reports weight 99 of update 0 as missing, but its task"),
+    (Fault::Trap, "so another process repeats that task: kernel `linear` trapped in forward: a lie"),
+    (Fault::Passing, "so another process repeats that task: a task: a lie"),
 ];
 
 /// The number of the answer from which on a worker is faulty.
@@ -240,7 +240,7 @@ fn a_worker_with_a_wrong_answer_is_excluded_and_the_digest_is_the_same() {
         let found = summary(&out);
         assert_eq!(found["seeds"], alone["seeds"], "{what}");
         assert_eq!(lost(&found), 1, "{what}: {err}");
-        assert!(err.contains("worker 0 is gone") && err.contains(words), "{what}: {err}");
+        assert!(err.contains("worker 0 was removed from the run") && err.contains(words), "{what}: {err}");
         ended(child.recv().unwrap());
         assert_eq!(ended(honest).0, Some(0), "{what}");
         proxy.abort();
@@ -294,7 +294,7 @@ fn a_replica_with_other_values_is_excluded() {
         if replicas.ends_with('2') {
             // Two of three agree.
             assert!(
-                err.contains("worker 0 is gone: the worker sent a wrong answer") && lost(&found) == 1,
+                err.contains("worker 0 was removed from the run: wrong answer") && lost(&found) == 1,
                 "{err}"
             );
         }
@@ -314,12 +314,15 @@ fn a_failure_that_is_reproduced_elsewhere_ends_the_run() {
         let last = err.lines().last().unwrap();
         assert!(last.starts_with("error: ") && last.contains("kernel `linear` trapped in"), "{err}");
         // One worker was excluded; the other one, or the host, has reproduced the failure.
-        let excluded = err.matches("it reports a failure, and").count();
+        let excluded = err.matches("it reports that").count();
         assert!((1..=2).contains(&excluded), "{settings:?}: {err}");
     }
     // Nobody else is there to compute the step.
     let err = trapped("1", &["--lanes", "1"]);
-    assert!(!err.contains("is gone") && err.contains("error: ") && err.contains("trapped in"), "{err}");
+    assert!(
+        !err.contains("was removed from the run") && err.contains("error: ") && err.contains("trapped in"),
+        "{err}"
+    );
 }
 
 /// Sends the run noise in the name of a worker, over connection after connection.
