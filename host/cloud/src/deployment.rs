@@ -351,7 +351,7 @@ mod tests {
         assert!(matches!(Deployment::load(name), Err(Error::NoDeployment { .. })));
         for (text, words) in [
             ("{".to_owned(), "not a deployment"),
-            (" ".repeat(MAX_BYTES as usize + 1), "at most"),
+            (" ".repeat(MAX_BYTES as usize + 1), "but the maximum is"),
             (serde_json::to_string(&Deployment { version: 2, ..deployment() }).unwrap(), "version 2"),
             (
                 serde_json::to_string(&Deployment { functions: vec![], ..deployment() }).unwrap(),
@@ -376,7 +376,7 @@ mod tests {
     fn the_limit_that_holds_is_named() {
         let account = deployment().most();
         assert_eq!(account.count, 10);
-        assert!(account.limit.contains("may run 10 functions") && account.limit.contains("Service Quotas"));
+        assert!(account.limit.contains("could run 10 functions") && account.limit.contains("Service Quotas"));
         let reserved = Deployment { reserved_concurrency: Some(5), ..deployment() }.most();
         assert_eq!(reserved.count, 5);
         assert!(reserved.limit.contains("stack `eciton` reserves 5") && reserved.limit.contains("--reserve"));

@@ -162,7 +162,7 @@ fn where_no_metadata_answers_home_is_assumed_soon() {
         let sources = Sources { task: Some(format!("{url}/v4/abc")), ..instance(url.clone()) };
         let found = host(&sources, None);
         assert_eq!(found.place, HostPlace::Home, "{url}");
-        assert!(found.because.contains("assumed, as no metadata"), "{}", found.because);
+        assert!(found.because.contains("assumed, because no EC2 or ECS metadata"), "{}", found.because);
         assert!(begun.elapsed() < 4 * WITHIN, "{url}: {:?}", begun.elapsed());
     }
     let off = Sources { instance_off: true, ..instance(silent.url()) };
