@@ -255,7 +255,7 @@ impl Audit {
 /// Returns the retryable error of a task whose answer is ignored because its process computed
 /// wrongly.
 fn untrue(key: TaskKey) -> WorkError {
-    let reason = "this answer of its process, or an earlier one, was wrong".to_owned();
+    let reason = "this answer or an earlier answer of the same process was wrong".to_owned();
     Error::Host { place: key.to_string(), reason }.into()
 }
 

@@ -76,7 +76,7 @@ pub fn parse(bytes: &[u8]) -> Result<Frame<'_>, Error> {
 /// Converts an error in a request's frame to an error of the kernel call.
 #[must_use]
 pub fn tensor_error(source: eciton_tensor::Error) -> Error {
-    Error::Tensor { place: "a request's frame".to_owned(), source }
+    Error::Tensor { place: "the frame of a request".to_owned(), source }
 }
 
 /// Runs a request, and returns the frame of its answer. If a kernel fails, the answer contains the

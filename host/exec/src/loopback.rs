@@ -91,7 +91,7 @@ impl Loopback {
             let kernel = self.kernels.iter().find(|k| *k.digest() == digest);
             let kernel = kernel.ok_or_else(|| Error::Wire {
                 place: "a request".to_owned(),
-                reason: format!("kernel `{}` is not known here", call.kernel.name),
+                reason: format!("kernel `{}` is not loaded", call.kernel.name),
             })?;
             call.open(kernel)
         };

@@ -83,7 +83,7 @@ impl<I: Invoker> RemotePool<I> {
         if store.is_none() && settings.transport == Transport::S3 {
             return Err(std::io::Error::new(
                 std::io::ErrorKind::InvalidInput,
-                "transport s3 needs an object store; give a bucket, or use transport payload",
+                "executor.transport = \"s3\" requires an object store: use a deployment with a bucket, or set executor.transport to \"payload\"",
             ));
         }
         let keys = RunKeys::new(&settings.run)

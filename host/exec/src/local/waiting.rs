@@ -43,7 +43,7 @@ impl Waiting {
                         .map(|()| Answered::InPlace(Finished::default()))
                         .map_err(WorkError::Host),
                     Work::Instruction(_) => {
-                        Err(WorkError::Host("an instruction is for a worker of lanes".to_owned()))
+                        Err(WorkError::Host("only a worker of a lane can execute an instruction".to_owned()))
                     }
                     Work::Kernel(work) => run_guarded(instances, |instances| match rounding {
                         // Rows of edge kernels are never rounded.
@@ -80,5 +80,5 @@ pub fn run_guarded<T>(
 /// Returns the message of a panic.
 fn caught(panic: Box<dyn std::any::Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

@@ -78,9 +78,9 @@ impl<I: Invoker> Wire<I> {
         let Some(store) = &self.store else {
             if !fits {
                 let reason = format!(
-                    "it has {bytes_len} bytes, and a request takes {INLINE_FRAME_BYTES}; use more intervals, or executor.transport = \"auto\""
+                    "it has {bytes_len} bytes, but the limit of a request is {INLINE_FRAME_BYTES} bytes; use more intervals (--intervals), or set executor.transport to \"auto\""
                 );
-                return Err(refused("a task's frame", reason));
+                return Err(refused("the frame of a task", reason));
             }
             return Ok((self.invocation(Carrier::Inline(attempt.frame.clone()), None)?, None));
         };
@@ -124,7 +124,7 @@ impl<I: Invoker> Wire<I> {
                 (store.get(&found, None).await.map_err(|e| transport(&e))?, Some((store, found)))
             }
             (Carrier::Object { key: found, .. }, _) => {
-                return Err(wrong(format!("it lies at `{found}`, where none was asked for")));
+                return Err(wrong(format!("it is in the object `{found}`, which the task did not request")));
             }
         };
         let answer = match checked(attempt, bytes.into()) {
@@ -186,7 +186,7 @@ fn checked(attempt: &Attempt, bytes: Vec<u8>) -> Result<Answer, Error> {
     let answer = Answer::parse(bytes)?;
     let (meta, key) = (answer.meta(), attempt.key);
     if meta.key.step() != key.step() {
-        return Err(refused(&key.to_string(), format!("the answer is to {}", meta.key)));
+        return Err(refused(&key.to_string(), format!("the answer belongs to {}", meta.key)));
     }
     if meta.error().is_none() {
         answer.check(&attempt.expected)?;
