@@ -73,7 +73,7 @@ fn kernels() -> ([Runtime; 2], Vec<Tried>) {
     let faults = [
         (100, "trapping", "the test kernel panics on"),
         (60, "error", "kernel error: the test kernel does not want to"),
-        (40, "keeping", "1 handles were kept"),
+        (40, "keeping", "still holds 1 handles"),
         (40, "wrong-shape", "shape error: linear"),
         (40, "unwritten", "never written"),
         (20, "recursing", "limit stack"),

@@ -140,7 +140,9 @@ pub fn open<'a>(sealed: &'a [u8], trusted: &Verifier) -> Result<Verified<'a>, Re
     }
     let version = word(head(&mut rest, 4));
     if version != u64::from(VERSION) {
-        return Err(malformed(format!("version {version}, this runtime reads {VERSION}")));
+        return Err(malformed(format!(
+            "it has format version {version}, but this runtime reads version {VERSION}"
+        )));
     }
     let (name, component) = (head(&mut rest, NAME_LEN), head(&mut rest, 32));
     let engine = head(&mut rest, 32);

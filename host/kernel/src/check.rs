@@ -68,7 +68,7 @@ fn refusal(version: &str) -> Option<String> {
         Some(_) => "the kernel needs a newer eciton",
         None => "rebuild the kernel with the SDK of this release",
     };
-    Some(format!(", of another version of the contract; this host accepts {}: {remedy}", range()))
+    Some(format!(", which is another version of the contract; this host accepts {}: {remedy}", range()))
 }
 
 /// Returns the differences between a component and the kernel contract, one per line, and the
@@ -112,7 +112,7 @@ fn differences(engine: &Engine, component: &Component) -> (Vec<String>, On) {
     versions.dedup();
     if versions.len() > 1 {
         found.push(format!(
-            "imports and exports contracts {}; a component speaks one: build all of it with one SDK",
+            "imports and exports the contract versions {}, but a component can use one version only: build all of it with one SDK",
             versions.join(" and ")
         ));
     }
@@ -122,7 +122,7 @@ fn differences(engine: &Engine, component: &Component) -> (Vec<String>, On) {
         _ => {
             let either = format!("{PACKAGE}vertex or {PACKAGE}edge, version {}", range());
             let exports = if kinds.is_empty() { "neither" } else { "both" };
-            found.push(format!("must export one of {either}, and exports {exports}"));
+            found.push(format!("must export one of {either}, but exports {exports}"));
             (found, On::Rows)
         }
     }

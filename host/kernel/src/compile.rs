@@ -94,10 +94,10 @@ pub(crate) fn measure(name: &str, bytes: &[u8]) -> Result<()> {
 fn is_component(name: &str, bytes: &[u8]) -> Result<()> {
     let found = match bytes {
         [b'\0', b'a', b's', b'm', 1, 0, 0, 0, ..] => {
-            "a core module, not a component; `eciton kernel build` wraps one"
+            "a core module, not a component: build a component with `eciton kernel build`"
         }
         [b'\0', b'a', b's', b'm', ..] => return Ok(()),
-        _ => "no WebAssembly at all; `eciton kernel build` makes a component",
+        _ => "not WebAssembly: build a component with `eciton kernel build`",
     };
     Err(Error::Contract { kernel: name.to_owned(), differences: format!("it is {found}") })
 }

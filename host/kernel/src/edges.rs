@@ -351,7 +351,7 @@ impl EdgeRun {
             return Err(promise(
                 name,
                 place,
-                format!("{kept} handles were kept after the call; drop all handles"),
+                format!("the kernel still holds {kept} handles after the call; drop all handles"),
             ));
         }
         self.close(true).map_err(host)
@@ -407,7 +407,7 @@ pub(crate) fn gather(from: &OtherRows, ids: &[u32], into: &mut ViewMut<'_>) -> e
         let found = from.get(piece).filter(|(rows, _)| rows.contains(&id));
         let (rows, piece) = found.ok_or_else(|| eciton_tensor::Error::Argument {
             operation: "edges",
-            reason: format!("row {id} of the other ends does not exist"),
+            reason: format!("row {id} of the neighbours does not exist"),
         })?;
         into.row_mut(i).copy_from_slice(piece.view().row(id - rows.start));
     }

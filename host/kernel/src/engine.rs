@@ -125,7 +125,7 @@ pub(crate) fn unfit(kernel: &str, e: &wasmtime::Error) -> Error {
              its limits",
             causes.join(": ")
         );
-        return Error::Engine { doing: "making room for a kernel", reason };
+        return Error::Engine { doing: "allocating memory for a kernel", reason };
     }
     Error::Contract { kernel: kernel.to_owned(), differences: format!("{e:#}{CHECK}") }
 }

@@ -192,7 +192,7 @@ impl Error {
 #[non_exhaustive]
 pub enum Refusal {
     /// The artefact is larger than [`crate::artefact::MAX_BYTES`].
-    #[error("it has {found} bytes, {allowed} are allowed")]
+    #[error("it has {found} bytes, but the maximum is {allowed}")]
     TooLarge {
         /// Size of the artefact, in bytes.
         found: usize,
@@ -222,7 +222,7 @@ pub enum Refusal {
         expected: String,
     },
     /// This machine's processor cannot run the code.
-    #[error("it is for {found}, and this machine lacks {missing}")]
+    #[error("it is compiled for {found}, but this machine lacks {missing}")]
     Baseline {
         /// Processor level of the code.
         found: Baseline,
@@ -231,7 +231,7 @@ pub enum Refusal {
     },
     /// The code was compiled by another version of wasmtime, or under other settings.
     #[error(
-        "it was compiled for engine {found}, but this engine is {expected}; deploy kernels and worker together"
+        "it was compiled for engine {found}, but this engine is {expected}; deploy the kernels and the worker together"
     )]
     Engine {
         /// First digits of the code's engine id, in hex.

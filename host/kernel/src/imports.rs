@@ -34,7 +34,7 @@ impl From<Failure> for types::Error {
                 asked,
             }),
             Failure::Deadline(text) => Self::Deadline(text),
-            Failure::OutOfTime => Self::Deadline("the task's time is over".to_owned()),
+            Failure::OutOfTime => Self::Deadline("the time limit of the task has passed".to_owned()),
             Failure::Unsupported(text) => Self::Unsupported(text),
         }
     }
@@ -156,7 +156,7 @@ impl State {
         let (start, count) = (start as usize, count as usize);
         if start + count > view.count {
             return Err(Failure::Argument(format!(
-                "rows: {start}..{} of an out of {} rows",
+                "rows: {start}..{} is out of range, because the output has {} rows",
                 start + count,
                 view.count
             )));
@@ -170,11 +170,11 @@ impl State {
         let view = self.out(out)?;
         if view.laid != Laid::AsTheyAre {
             return Err(Failure::Unsupported(
-                "write-rows: split or grouped rows are written by operations; write to what they were split or grouped from".to_owned(),
+                "write-rows: only operations can write split or grouped rows; write to the rows that were split or grouped".to_owned(),
             ));
         }
         let Some(Some(place)) = self.places.get_mut(view.place) else {
-            return Err(Failure::Argument("write-rows: this out was finished".to_owned()));
+            return Err(Failure::Argument("write-rows: this output is already finished".to_owned()));
         };
         let Place::Rows { rows, written, .. } = place else {
             return Err(Failure::Unsupported(
@@ -186,7 +186,7 @@ impl State {
         let (start, count) = (start as usize, values.len() / columns);
         if count * columns != values.len() || start + count > view.count {
             return Err(Failure::Argument(format!(
-                "write-rows: {} values from row {start} do not make whole rows of {columns} within {} rows",
+                "write-rows: {} values from row {start} are not whole rows of {columns} values within {} rows",
                 values.len(),
                 view.count
             )));
@@ -215,14 +215,22 @@ impl State {
         let ids = self.ids(ids)?;
         let span = start as usize..start as usize + count as usize;
         let found = ids.get(span.clone()).map(<[u32]>::to_vec);
-        found.ok_or_else(|| Failure::Argument(format!("read: {span:?} of {} ids", ids.len())))
+        found.ok_or_else(|| {
+            Failure::Argument(format!(
+                "read: {span:?} is out of range, because the list has {} ids",
+                ids.len()
+            ))
+        })
     }
 
     pub(crate) fn list_rows(&mut self, start: u32, count: u32) -> Result<Vec<u64>, Failure> {
         self.check_copy(u64::from(count) * 8)?;
         let (start, count, rows) = (start as usize, count as usize, self.grid.rows());
         if start + count > rows {
-            return Err(Failure::Argument(format!("row-ids: {start}..{} of {rows} rows", start + count)));
+            return Err(Failure::Argument(format!(
+                "row-ids: {start}..{} is out of range, because there are {rows} rows",
+                start + count
+            )));
         }
         Ok(match &self.row_numbers {
             RowNumbers::From(first) => (start..start + count).map(|r| first + r as u64).collect(),
@@ -476,7 +484,7 @@ impl State {
         let view = self.out(out)?;
         if !matches!(self.place(view)?, Place::Rows { .. }) || view.laid != Laid::AsTheyAre {
             return Err(Failure::Unsupported(format!(
-                "{operation}: of rows to write, not of a sum over rows nor of split or grouped rows"
+                "{operation}: the output must be rows, not a sum over rows and not split or grouped rows"
             )));
         }
         let shape = self.out_shape(out)?;

@@ -109,7 +109,7 @@ impl Instance {
             kept => Err(promise(
                 name,
                 place,
-                format!("{kept} handles were kept after the call; drop all handles"),
+                format!("the kernel still holds {kept} handles after the call; drop all handles"),
             )),
         }
     }
@@ -158,7 +158,7 @@ impl Instance {
             }
             (Exports::Edges(_), inputs) => {
                 let text = format!(
-                    "an edge kernel reads two rows, source and target, not {} (a layer of a model has it `on = \"edges\"`)",
+                    "an edge kernel reads two inputs, source and target, but the layer has {} (set `on = \"edges\"` in the layer)",
                     inputs.len()
                 );
                 return Err(guest(name, "open", types::Error::Argument(text)));

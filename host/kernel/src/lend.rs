@@ -155,7 +155,7 @@ pub(crate) fn settle(state: &mut State, name: &str, place: &str, lent: usize) ->
         return Err(promise(
             name,
             place,
-            format!("{kept} handles were kept after the call; drop all handles"),
+            format!("the kernel still holds {kept} handles after the call; drop all handles"),
         ));
     }
     Ok(finished)

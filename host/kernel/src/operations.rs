@@ -92,7 +92,7 @@ impl State {
         match self.matrix(handle)? {
             Matrix::Dense(d) => Ok(d.hold(Some(self.limits.arrival))?),
             Matrix::Sparse(_) => Err(Failure::Unsupported(format!(
-                "{operation}: sparse rows are taken by `linear`, `linear-backward`, `matmul`, `apply` and `read-rows` only"
+                "{operation}: sparse rows are accepted by `linear`, `linear-backward`, `matmul`, `apply` and `read-rows` only"
             ))),
         }
     }
@@ -123,7 +123,9 @@ impl State {
             Some((p, stream)) => {
                 let made = Dropout::new(self.key(Purpose::Dropout, stream), p);
                 let bad = || {
-                    Failure::Argument(format!("{operation}: dropout probability {p}; 0 <= p < 1 is needed"))
+                    Failure::Argument(format!(
+                        "{operation}: the dropout probability is {p}, but must be at least 0 and below 1"
+                    ))
                 };
                 Some(made.ok_or_else(bad)?)
             }
@@ -139,7 +141,7 @@ impl State {
         match activation {
             Activation::LeakyRelu(v) | Activation::Elu(v) if !(v.is_finite() && v >= 0.0) => {
                 Err(Failure::Argument(format!(
-                    "{operation}: slope or alpha {v}; a finite number from 0 is needed"
+                    "{operation}: the slope or alpha is {v}, but must be a finite number of at least 0"
                 )))
             }
             _ => Ok(()),
@@ -218,7 +220,7 @@ impl State {
             Some(Place::Sums { .. }) => Err(Failure::Unsupported(format!(
                 "{operation}: a parameter's gradient or a loss is written by a reduction over rows (matmul with transpose-a, sum-rows, linear-backward, scatter-sum)"
             ))),
-            None => Err(Failure::Argument(format!("{operation}: this out was finished"))),
+            None => Err(Failure::Argument(format!("{operation}: this output is already finished"))),
         };
         self.places[view.place] = taken;
         result
@@ -240,7 +242,9 @@ impl State {
             return Err(shape_error(operation, "into", vec![len as u32, width as u32], found));
         }
         if view.laid != Laid::AsTheyAre {
-            return Err(Failure::Unsupported(format!("{operation}: a sum has no split or grouped rows")));
+            return Err(Failure::Unsupported(format!(
+                "{operation}: the output of a sum cannot be split or grouped rows"
+            )));
         }
         let is_sum = matches!(self.place(view)?, Place::Sums { .. });
         let grid = if is_sum { self.grid_of(operation, rows)? } else { self.grid.clone() };
@@ -261,7 +265,7 @@ impl State {
                 }
                 result
             }
-            None => Err(Failure::Argument(format!("{operation}: this out was finished"))),
+            None => Err(Failure::Argument(format!("{operation}: this output is already finished"))),
         };
         self.places[view.place] = taken;
         result

@@ -238,9 +238,9 @@ impl Kernel {
         Err(Error::Promise {
             kernel: self.name.clone(),
             place: "loss".to_owned(),
-            reason: "the rows of the run have different weights, but the component does not import `eciton:kernel/given`, by \
-                     which a loss asks for their weights (contract 0.1.2); build it anew with an SDK that has it, or \
-                     leave out the weights"
+            reason: "the rows of the run have different weights, but the component does not import \
+                     `eciton:kernel/given`, from which a loss reads the weights (contract 0.1.2); rebuild it with an \
+                     SDK that has this interface, or remove the weights"
                 .to_owned(),
         })
     }

@@ -26,8 +26,9 @@ pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(e),
     }
-    let parent =
-        path.parent().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the key needs a folder"))?;
+    let parent = path
+        .parent()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path of the key has no folder"))?;
     fs::create_dir_all(parent)?;
     let mut key = [0u8; LEN];
     fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
@@ -58,7 +59,7 @@ fn read(file: fs::File, path: &Path) -> io::Result<[u8; LEN]> {
     let mut bytes = Vec::with_capacity(LEN);
     file.take(LEN as u64 + 1).read_to_end(&mut bytes)?;
     <[u8; LEN]>::try_from(bytes)
-        .map_err(|_| bad("the key must be 32 bytes; delete the file to make a new one".to_owned()))
+        .map_err(|_| bad("the key must have 32 bytes; delete the file to create a new key".to_owned()))
 }
 
 #[cfg(test)]

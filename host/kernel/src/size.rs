@@ -46,10 +46,10 @@ pub(crate) const LIMITS: [(Count, &str, &str, u64); 11] = [
     (Count::FunctionCode, "function-bytes", "bytes of code in one function", 1 << 20),
     (Count::Locals, "locals", "parameters and locals", 1_000_000),
     (Count::Results, "results", "results of one function or block", 16),
-    (Count::Blocks, "block-nesting", "blocks within each other", 4096),
+    (Count::Blocks, "block-nesting", "nested blocks", 4096),
     (Count::FunctionBlocks, "function-blocks", "blocks in one function", 20_000),
     (Count::Sections, "sections", "sections", 10_000),
-    (Count::Nesting, "nesting", "components and modules within each other", 8),
+    (Count::Nesting, "nesting", "nested components and modules", 8),
     (Count::Instances, "instances", "instances", 1000),
 ];
 

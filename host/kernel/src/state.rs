@@ -354,23 +354,23 @@ impl State {
     pub(crate) fn matrix(&self, handle: u32) -> Result<&Matrix, Failure> {
         self.matrices
             .get(handle)
-            .ok_or_else(|| Failure::Argument(format!("matrix handle {handle} is not of this task")))
+            .ok_or_else(|| Failure::Argument(format!("matrix handle {handle} does not belong to this task")))
     }
 
     pub(crate) fn ids(&self, handle: u32) -> Result<&Arc<[u32]>, Failure> {
         self.ids
             .get(handle)
-            .ok_or_else(|| Failure::Argument(format!("ids handle {handle} is not of this task")))
+            .ok_or_else(|| Failure::Argument(format!("ids handle {handle} does not belong to this task")))
     }
 
     pub(crate) fn out(&self, handle: u32) -> Result<OutView, Failure> {
         let view = self.outs.get(handle).copied();
-        view.ok_or_else(|| Failure::Argument(format!("out handle {handle} is not of this task")))
+        view.ok_or_else(|| Failure::Argument(format!("out handle {handle} does not belong to this task")))
     }
 
     pub(crate) fn place(&self, view: OutView) -> Result<&Place, Failure> {
         let place = self.places.get(view.place).and_then(Option::as_ref);
-        place.ok_or_else(|| Failure::Argument("this out was finished".to_owned()))
+        place.ok_or_else(|| Failure::Argument("this output is already finished".to_owned()))
     }
 
     /// Returns the extents of an output. For rows, the first extent is the number of rows.
@@ -394,7 +394,8 @@ impl State {
     pub(crate) fn ask_row_weights(&mut self) -> Result<Option<u32>, Failure> {
         let given = self.given.as_mut().ok_or_else(|| {
             Failure::Unsupported(
-                "row-weights: only a task of a vertex kernel has rows; ask in `loss`".to_owned(),
+                "row-weights: only a task of a vertex kernel has row weights; request them in `loss`"
+                    .to_owned(),
             )
         })?;
         given.to_ask = false;
@@ -459,7 +460,7 @@ impl State {
         self.check_handles()?;
         let (Some(&rows), 1..=4) = (shape.first(), shape.len()) else {
             return Err(Failure::Argument(format!(
-                "create: {} extents given, one to four are needed",
+                "create: got {} extents, but one to four are required",
                 shape.len()
             )));
         };

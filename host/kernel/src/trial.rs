@@ -267,7 +267,7 @@ impl Trial {
     }
 
     fn at(&self, source: eciton_tensor::Error) -> Error {
-        Error::Tensor { place: format!("kernel `{}`, a trial", self.layer.kernel().name()), source }
+        Error::Tensor { place: format!("kernel `{}`, in a trial", self.layer.kernel().name()), source }
     }
 
     fn matrices(&self, values: &[Values]) -> Result<Vec<Matrix>> {
@@ -407,7 +407,7 @@ impl Trial {
             return Err(Error::Promise {
                 kernel: self.layer.kernel().name().to_owned(),
                 place: "signature".to_owned(),
-                reason: "an edge kernel reads a source and a target".to_owned(),
+                reason: "an edge kernel must have two inputs, a source and a target".to_owned(),
             });
         };
         let (outputs, kept) = (self.places(&signature.outputs)?, self.places(&signature.kept)?);

@@ -168,7 +168,7 @@ fn code_under_a_wrong_level_is_refused_by_the_engine() {
 fn only_a_component_that_keeps_the_contract_is_compiled() {
     let signer = signer("deployer");
     for baseline in Baseline::ALL {
-        for (bytes, says) in [(&b"\0asm\x01\0\0\0"[..], "core module"), (b"elf", "no WebAssembly")] {
+        for (bytes, says) in [(&b"\0asm\x01\0\0\0"[..], "core module"), (b"elf", "not WebAssembly")] {
             let found = compile("k", bytes, baseline, &signer).unwrap_err();
             assert!(matches!(found, Error::Contract { .. }) && found.to_string().contains(says), "{found}");
         }

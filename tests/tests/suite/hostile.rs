@@ -144,13 +144,13 @@ fn shapes_are_named() {
 #[test]
 fn broken_promises_are_named() {
     fails("unwritten", &["round 1", "forward", "never written"]);
-    fails("keeping", &["round 1", "forward", "1 handles were kept"]);
+    fails("keeping", &["round 1", "forward", "still holds 1 handles"]);
 }
 
 /// Before the first task, so that its warm instance does not begin with a handle that is none.
 #[test]
 fn a_matrix_that_open_keeps_is_noticed() {
-    fails("keeping-open", &["open", "1 handles were kept"]);
+    fails("keeping-open", &["open", "still holds 1 handles"]);
 }
 
 #[test]

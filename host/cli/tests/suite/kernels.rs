@@ -171,7 +171,7 @@ fn a_check_says_what_holds_and_what_does_not() {
     says(&text, &["20 times", " of 256 MiB, scratch ", " of 4,096 handles, "]);
     for (name, words) in [
         ("impatient", "the same bits from rows that arrive in pieces: y, "),
-        ("leaking", "limits, 16,384 rows, 40 times: the same calls need more and more: "),
+        ("leaking", "limits, 16,384 rows, 40 times: the same calls use more "),
     ] {
         let file = format!("{name}.wasm");
         std::fs::write(folder.join(&file), altered(name)).unwrap();
@@ -324,7 +324,7 @@ fn a_cache_that_is_not_used_is_told_of_in_one_line() {
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(said(&train, "cache").1, "");
     std::fs::write(&key, [7; 31]).unwrap();
-    unused("the key must be 32 bytes");
+    unused("the key must have 32 bytes");
     // A place that is no folder, as where nothing may be made.
     std::fs::write(folder.path().join("file"), "").unwrap();
     says(&said(&train, "file/cache").1, &["warning: kernel cache ", "file/cache: Not a directory"]);

@@ -316,7 +316,7 @@ fn built_in_kernels_go_by_their_names() {
     for (name, line) in trials {
         let (code, out, err) = eciton(dir.path(), &[&["kernel", "check", name], line].concat());
         assert_eq!(code, Some(0), "{name}: {err}\n{out}");
-        says(&out, &["finite values of rows of zeros", "no NaN of large and tiny rows"]);
+        says(&out, &["finite values for rows of zeros", "no NaN for large and tiny rows"]);
     }
 }
 

@@ -57,12 +57,13 @@ impl Verifier {
         let refuse = |reason| Error::PublicKey { found: text.chars().take(80).collect(), reason };
         let digits: Option<Vec<u8>> =
             text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
-        let digits = digits.filter(|d| d.len() == 64).ok_or_else(|| refuse("64 hex digits are needed"))?;
+        let digits =
+            digits.filter(|d| d.len() == 64).ok_or_else(|| refuse("a public key has 64 hex digits"))?;
         let mut bytes = [0; 32];
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
             *byte = pair.iter().fold(0, |b, d| b << 4 | d);
         }
-        let key = VerifyingKey::from_bytes(&bytes).map_err(|_| refuse("it is no point of the curve"))?;
+        let key = VerifyingKey::from_bytes(&bytes).map_err(|_| refuse("it is not a point of the curve"))?;
         if key.is_weak() {
             return Err(refuse("it is a weak key"));
         }

@@ -50,7 +50,7 @@ impl Window {
                 Ok((windows, count, values))
             }
             _ => Err(Failure::Argument(format!(
-                "{op}: no window of kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation} in an image of {height} x {width}; all but the padding are from 1 up, and a window fits into the padded image"
+                "{op}: a window with kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation} does not fit an image of {height} x {width}; kernel, stride and dilation must be at least 1, and the window must fit into the padded image"
             ))),
         }
     }
@@ -64,7 +64,7 @@ impl State {
         let places: Vec<usize> = order.iter().map(|&d| d as usize).collect();
         if !permute::is_order(&places, shape.len()) {
             return Err(Failure::Argument(format!(
-                "{op}: the order {order:?} of {} dimensions; each of them once is needed, 0 first",
+                "{op}: the order is {order:?}, but must contain each of the {} dimensions once, with 0 first",
                 shape.len()
             )));
         }
@@ -81,10 +81,9 @@ impl State {
     pub(crate) fn concat(&mut self, parts: &[u32], into: u32) -> Done {
         let op = "concat";
         let parts = parts.iter().map(|&part| self.dense(op, part)).collect::<Result<Vec<_>, _>>()?;
-        let rows = parts
-            .first()
-            .map(|part| part.view().rows())
-            .ok_or_else(|| Failure::Argument(format!("{op}: no parts were given; one or more are needed")))?;
+        let rows = parts.first().map(|part| part.view().rows()).ok_or_else(|| {
+            Failure::Argument(format!("{op}: no parts were given, but at least one is required"))
+        })?;
         if let Some(other) = parts.iter().map(|part| part.view()).find(|view| view.rows() != rows) {
             let found = vec![other.rows() as u32, other.columns() as u32];
             return Err(shape_error(op, "parts", vec![rows as u32, other.columns() as u32], found));
@@ -109,7 +108,7 @@ impl State {
         let (view, at) = (x.view(), at as usize);
         if at.saturating_add(view.columns()) > columns {
             return Err(Failure::Argument(format!(
-                "{op}: {} columns from {at} of {columns}",
+                "{op}: {} columns from column {at} on exceed the {columns} columns of into",
                 view.columns()
             )));
         }
@@ -319,13 +318,13 @@ fn check_scale(op: &str, scale: f32) -> Done {
     if scale.is_finite() {
         return Ok(());
     }
-    Err(Failure::Argument(format!("{op}: the scale {scale}; a finite number is needed")))
+    Err(Failure::Argument(format!("{op}: the scale is {scale}, but must be finite")))
 }
 
 fn pooled(op: &str, by: Window, with: Reduction) -> Result<Pool, Failure> {
     match with {
         _ if by.padding > 0 => Err(Failure::Unsupported(format!(
-            "{op}: a padding of {}; windows lie within the image",
+            "{op}: the padding is {}, but windows of a pooling must lie within the image (padding 0)",
             by.padding
         ))),
         Reduction::Max => Ok(Pool::Max),

@@ -310,7 +310,7 @@ impl State {
 fn check_function(op: &str, by: Function) -> Done {
     match by {
         Function::Power(p) if !p.is_finite() => {
-            Err(Failure::Argument(format!("{op}: the power {p}; a finite number is needed")))
+            Err(Failure::Argument(format!("{op}: the power is {p}, but must be finite")))
         }
         _ => Ok(()),
     }

@@ -130,7 +130,7 @@ impl State {
                 check_sparse(op, before)?;
                 if wanted.x.is_some() || wanted.before_bias.is_some() {
                     return Err(Failure::Unsupported(format!(
-                        "{op}: sparse rows have no gradient; ask for those of w and after.bias only"
+                        "{op}: sparse rows have no gradient; request the gradients of w and after.bias only"
                     )));
                 }
                 let p = held.prologue();
@@ -173,7 +173,7 @@ impl State {
             }
             if !matches!(self.place(self.out(handle)?)?, Place::Sums { .. }) {
                 return Err(Failure::Unsupported(format!(
-                    "{op}: gradients of w and of biases go to the task's parameter gradients; use matmul with transpose-a for others"
+                    "{op}: the outputs for the gradients of w and of biases must be parameter gradients of the task; use matmul with transpose-a for other outputs"
                 )));
             }
             handles.push(handle);
@@ -259,7 +259,7 @@ impl State {
 fn check_sparse(op: &str, before: Before) -> Done {
     if before.bias.is_some() || !before.activation.keeps_zero() {
         return Err(Failure::Unsupported(format!(
-            "{op}: sparse rows take no before.bias and only activations with f(0) = 0"
+            "{op}: sparse rows support no before.bias, and only activations with f(0) = 0"
         )));
     }
     Ok(())

@@ -69,7 +69,7 @@ impl State {
                     Ok(())
                 }
                 Matrix::Sparse(_) => Err(Failure::Unsupported(format!(
-                    "{op}: sparse rows are multiplied without accumulation by a matrix that is not transposed"
+                    "{op}: sparse rows can only be multiplied by a matrix that is not transposed, and without accumulation"
                 ))),
                 Matrix::Dense(d) => {
                     let a = d.hold(Some(state.limits.arrival))?;
@@ -80,7 +80,7 @@ impl State {
         }
         if tb || accumulate {
             return Err(Failure::Unsupported(format!(
-                "{op}: with transpose-a, b is not transposed and the result is not accumulated"
+                "{op}: transpose-a cannot be combined with transpose-b or accumulation"
             )));
         }
         // The product is a sum over rows.

@@ -56,10 +56,10 @@ impl Found {
             Self::Repeats => "the same bits from fresh and warm instances",
             Self::Streams => "the same bits from rows that arrive in pieces",
             Self::Finite => "finite values",
-            Self::Zeros => "finite values of rows of zeros",
-            Self::Extremes => "no NaN of large and tiny rows",
-            Self::Gradient => "gradients against differences",
-            Self::Weights => "a loss by its rows' weights",
+            Self::Zeros => "finite values for rows of zeros",
+            Self::Extremes => "no NaN for large and tiny rows",
+            Self::Gradient => "gradients against finite differences",
+            Self::Weights => "loss with row weights",
             Self::Signs => "the same bits from signs and scales",
         }
     }

@@ -94,5 +94,7 @@ fn grown(early: &Used, late: &Used) -> Option<String> {
         ("handles", early.peak.handles, late.peak.handles),
     ];
     let (what, early, late) = pairs.into_iter().find(|(_, early, late)| late > early)?;
-    Some(format!("the same calls need more and more: {early} {what} in round {from}, {late} in round {to}"))
+    Some(format!(
+        "the same calls use more {what} from round to round: {early} in round {from}, {late} in round {to}"
+    ))
 }

@@ -440,7 +440,10 @@ impl Expected {
     /// sums must be f32.
     fn check(&self, parts: &[PartInfo]) -> Result<()> {
         if parts.len() != self.0.len() {
-            return Err(wire(ANSWER, format!("{} parts for {} output buffers", parts.len(), self.0.len())));
+            return Err(wire(
+                ANSWER,
+                format!("it has {} parts, but the call has {} output buffers", parts.len(), self.0.len()),
+            ));
         }
         for (i, (part, shape)) in parts.iter().zip(&self.0).enumerate() {
             let kind = match part.kind {
@@ -452,7 +455,7 @@ impl Expected {
                 let what = if shape.sums { "f32 sums" } else { "rows" };
                 let (found, rows, columns) = (part.kind, part.rows, part.columns);
                 let reason = format!(
-                    "{found:?} of {rows} x {columns} for {what} of {} x {}",
+                    "it has {found:?} of {rows} x {columns}, but the call writes {what} of {} x {}",
                     shape.rows, shape.columns
                 );
                 return Err(wire(format!("{ANSWER}, part {i}"), reason));

@@ -59,8 +59,11 @@ impl EdgesRef {
     pub(super) fn check(&self, call: &CallRef) -> Result<()> {
         let none = call.outputs.is_empty() && call.kept.is_empty() && call.gradients.is_empty();
         if call.kind != self.kind() || call.labelled.is_some() || !none {
-            let reason = "a call on edges has own rows, parameters and lists only";
-            return Err(wire(EDGES, format!("{reason}, and is `{}`", self.kind().name())));
+            let kind = self.kind().name();
+            let reason = format!(
+                "a call on edges must be of the kind `{kind}`, and may have own rows, parameters and lists only"
+            );
+            return Err(wire(EDGES, reason));
         }
         Ok(())
     }
@@ -134,13 +137,16 @@ impl Lists {
         offsets.push(0);
         for own in 0..count {
             others.extend(lists.others(own).iter().chain(&lists.itself(own)));
-            let end = u32::try_from(others.len()).map_err(|_| wire(CALL, "more than 2^32 edges"))?;
+            let end =
+                u32::try_from(others.len()).map_err(|_| wire(CALL, "the lists have more than 2^32 edges"))?;
             offsets.push(end);
         }
         let mut place = vec![u32::MAX; total];
         for &other in &others {
             let place = place.get_mut(other as usize);
-            *place.ok_or_else(|| wire(CALL, format!("an edge to row {other} of {total}")))? = 0;
+            *place.ok_or_else(|| {
+                wire(CALL, format!("an edge names row {other}, but there are {total} rows"))
+            })? = 0;
         }
         let mut rows = Vec::new();
         for (row, place) in (0u32..).zip(&mut place).filter(|(_, place)| **place == 0) {
@@ -223,13 +229,15 @@ impl Reading<'_> {
         let ascend = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
         let cover = offsets.first() == Some(&0) && offsets.last().map(|&o| o as usize) == Some(others.len());
         if offsets.len() != rows + 1 || !ascend || !cover {
-            let found = format!("{} offsets of {} edges", offsets.len(), others.len());
-            return Err(wire(EDGES, format!("{found}; {} that ascend from 0 to all are needed", rows + 1)));
+            let found = format!("there are {} offsets for {} edges", offsets.len(), others.len());
+            let allowed = format!("{} offsets that ascend from 0 to the number of edges", rows + 1);
+            return Err(wire(EDGES, format!("{found}, but there must be {allowed}")));
         }
         let there = other.len();
         if vertices.len() != there || others.iter().any(|&other| other as usize >= there) {
-            let found = format!("{} vertices for {there} rows of other ends", vertices.len());
-            return Err(wire(EDGES, format!("{found}, which each edge must name one of")));
+            let found = format!("there are {} vertices for {there} rows of neighbours", vertices.len());
+            let allowed = "the numbers must be equal, and each edge must name one of the rows";
+            return Err(wire(EDGES, format!("{found}, but {allowed}")));
         }
         // The edges of one row are processed at once, with one row per edge.
         let longest = offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);

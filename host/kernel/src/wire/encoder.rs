@@ -150,7 +150,7 @@ pub fn encode(
         }
     }
     let out = |(slot, target): &(u32, Target)| match target {
-        Target::Sums { .. } => Err(wire(CALL, "sums where rows are written")),
+        Target::Sums { .. } => Err(wire(CALL, "a sum cannot be written as rows")),
         _ => Ok(OutRef { slot: *slot, rows: small(target.shape().0)?, extents: target.extents().to_vec() }),
     };
     let mut keeps = Vec::with_capacity(call.keeps.len());
@@ -474,7 +474,7 @@ pub fn encode_matrices<'a>(
 fn shape_out(target: &Target) -> Result<Vec<u32>> {
     match target {
         Target::Sums { shape, .. } => Ok(shape.clone()),
-        Target::Rows { .. } | Target::Half { .. } => Err(wire(CALL, "rows where sums are written")),
+        Target::Rows { .. } | Target::Half { .. } => Err(wire(CALL, "rows cannot be written as a sum")),
     }
 }
 

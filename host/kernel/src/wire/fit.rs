@@ -71,7 +71,7 @@ pub(super) fn fits(call: &CallRef, s: &Signature) -> Result<()> {
 /// outputs that the signature requires.
 fn on_edges(call: &CallRef, edges: &EdgesRef, s: &Signature, passed: &RowsSpec) -> Result<()> {
     let [source, target] = &s.inputs[..] else {
-        return Err(wire("request", "an edge kernel's signature has two inputs"));
+        return Err(wire("request", "the signature of an edge kernel must have two inputs"));
     };
     let (own, other, places): (Vec<_>, _, Vec<_>) = match edges.function {
         EdgeKind::Forward => (vec![target], source, s.outputs.iter().chain(&s.kept).collect()),
@@ -126,7 +126,10 @@ fn targets(call: &CallRef, found: &TargetsRef, s: &Signature) -> Result<()> {
             same("extents of targets", &vec![values.extents.clone()], &vec![columns])
         }
         _ => {
-            let reason = format!("kernel `{}` compares with targets of the other kind", call.kernel.name);
+            let reason = format!(
+                "kernel `{}` requires targets of the other kind (classes or values)",
+                call.kernel.name
+            );
             Err(wire("targets", reason))
         }
     }

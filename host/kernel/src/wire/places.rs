@@ -52,7 +52,7 @@ impl Places {
     pub fn digests(&self) -> Result<Vec<String>> {
         let mut digests = Vec::new();
         for (_, _, buffer) in self.kept.iter().filter(|_| self.digests) {
-            let lease = buffer.read(0..buffer.rows()).map_err(at("rows to keep"))?;
+            let lease = buffer.read(0..buffer.rows()).map_err(at("rows to cache"))?;
             let mut digest = Sha256::new();
             for row in 0..buffer.rows() {
                 lease.view().row(row).iter().for_each(|value| digest.update(value.to_le_bytes()));
@@ -68,7 +68,7 @@ impl Places {
     /// Returns [`Error::Wire`](crate::Error::Wire) if a call still writes the rows.
     pub fn take_kept(&mut self) -> Result<(Vec<KeptRows>, Vec<TensorKey>)> {
         let read = |(key, to, buffer): (TensorKey, Vec<Location>, Buffer)| {
-            let rows = buffer.read(0..buffer.rows()).map_err(at("rows to keep"))?.into();
+            let rows = buffer.read(0..buffer.rows()).map_err(at("rows to cache"))?.into();
             Ok(KeptRows { key, to, rows })
         };
         let kept = std::mem::take(&mut self.kept).into_iter().map(read).collect::<Result<_>>()?;

@@ -77,12 +77,14 @@ fn gather_step(gather: &GatherRef, lists: &[Arc<GatherLists>], slots: &[SlotRef]
     let normalisation = Normalisation::named(&gather.normalisation);
     let followed = lists.get(gather.lists as usize);
     let Some((normalisation, lists)) = normalisation.zip(followed) else {
-        return refuse("a gather", "its lists or normalisation are not there");
+        return refuse("a gather", "its lists or its normalisation do not exist");
     };
     let vertices = lists.graph.vertices();
     let there = slots.get(from as usize).map_or(0, |slot| slot.rows);
     if rows > vertices || vertices > there {
-        let reason = format!("{rows} rows by lists of {vertices} vertices, from a slot of {there} rows");
+        let reason = format!(
+            "it writes {rows} rows by lists of {vertices} vertices from a slot of {there} rows, but each of these numbers must be at most the next one"
+        );
         return refuse("a gather", reason);
     }
     let needs = match (normalisation, reversed) {
@@ -90,7 +92,7 @@ fn gather_step(gather: &GatherRef, lists: &[Arc<GatherLists>], slots: &[SlotRef]
         _ => true,
     };
     if !needs {
-        return refuse("a gather", "its normalisation needs factors of vertices");
+        return refuse("a gather", "its normalisation requires factors of vertices");
     }
     Ok(GatherStep { normalisation, reversed, lists: lists.clone(), from, into, rows: rows as usize })
 }
@@ -125,9 +127,13 @@ impl Reading<'_> {
                 Some(spec) if rows <= spec.rows as usize && width(&wanted.extents) == Some(spec.columns) => {
                     Ok(Operand::Local { slot: small(slot)?, rows, extents: wanted.extents.clone() })
                 }
-                found => {
-                    refuse(what, format!("{rows} rows of {:?} in slot {slot}: {found:?}", wanted.extents))
-                }
+                found => refuse(
+                    what,
+                    format!(
+                        "{rows} rows with the extents {:?} do not fit slot {slot}: {found:?}",
+                        wanted.extents
+                    ),
+                ),
             }
         };
         refs.iter().enumerate().map(&mut read).collect()
@@ -191,7 +197,7 @@ impl Reading<'_> {
         let from =
             from.map(|from| self.tensors.matrix("a slot", from, Some(rows), self.limit)).transpose()?;
         if from.as_ref().is_some_and(|from| from.columns() != columns) {
-            return refuse("a slot", "its first values have other columns");
+            return refuse("a slot", "its first values have another number of columns");
         }
         Ok(Local { rows, columns, half: slot.half, from })
     }
@@ -208,7 +214,7 @@ impl Reading<'_> {
             let Some(source) = source else { return Ok(None) };
             let bits = self.tensors.ids("lists", source)?;
             if bits.len() != count {
-                return refuse("lists", format!("{} factors where {count} are needed", bits.len()));
+                return refuse("lists", format!("it has {} factors, but {count} are required", bits.len()));
             }
             Ok(Some(Arc::new(bits.iter().map(|&bits| f32::from_bits(bits)).collect::<Vec<f32>>())))
         };
@@ -223,7 +229,7 @@ impl Reading<'_> {
 fn places_of_sums(call: &CallRef, sums: &mut Vec<Sums>) -> Result<Vec<Target>> {
     let mut targets = Vec::with_capacity(call.sums_out.len());
     for shape in &call.sums_out {
-        let (&first, rest) = shape.split_first().ok_or_else(|| wire("sums", "a shape without extents"))?;
+        let (&first, rest) = shape.split_first().ok_or_else(|| wire("sums", "a shape has no extents"))?;
         let parts = call.grid.iter().map(|_| buffer(first as usize, rest)).collect::<Result<Sums>>()?;
         targets.push(Target::Sums { parts: parts.clone(), shape: shape.clone() });
         sums.push(parts);

@@ -345,7 +345,7 @@ pub(super) fn check_source(objects: usize, what: &str, source: Source) -> Result
 
 pub(super) fn bounded(what: &str, found: usize, allowed: usize) -> Result<()> {
     if found > allowed {
-        return Err(wire(REQUEST, format!("{found} {what}; {allowed} are allowed")));
+        return Err(wire(REQUEST, format!("it has {found} {what}, but the maximum is {allowed}")));
     }
     Ok(())
 }
@@ -355,7 +355,7 @@ pub(super) fn bounded(what: &str, found: usize, allowed: usize) -> Result<()> {
 pub(super) fn check_extents(what: &str, extents: &[u32]) -> Result<u32> {
     let columns = width(extents).filter(|_| extents.len() <= 3);
     columns.ok_or_else(|| {
-        let reason = format!("extents {extents:?} of a row; up to three, below 2^32 values, are allowed");
+        let reason = format!("a row has the extents {extents:?}, but must have at most three extents and fewer than 2^32 values");
         wire(format!("{REQUEST}, {what}"), reason)
     })
 }

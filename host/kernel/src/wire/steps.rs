@@ -258,7 +258,8 @@ impl CallRef {
             check_source(objects, "labelled rows", labelled.rows)?;
             if let Some(weights) = &labelled.row_weights {
                 if width(&weights.extents) != Some(1) {
-                    let reason = format!("extents {:?} of a row; each row has one", weights.extents);
+                    let reason =
+                        format!("a row has the extents {:?}, but must have one weight", weights.extents);
                     return refuse("row weights", reason);
                 }
                 check_source(objects, "row weights", weights.source)?;
@@ -283,26 +284,26 @@ impl CallRef {
         bounded("rows_out", self.rows_out.len(), MAX_MATRICES)?;
         bounded("sums_out", self.sums_out.len(), MAX_MATRICES)?;
         if self.output_count as usize > MAX_MATRICES {
-            return refuse("more outputs than a call may have");
+            return refuse("the call has too many outputs");
         }
         match self.kind {
             Kind::Forward => {
                 if self.output_count as usize > self.rows_out.len() {
-                    return refuse("more outputs than output buffers");
+                    return refuse("the call has more outputs than output buffers");
                 }
                 if self.rows_out.iter().any(Option::is_none) || !self.sums_out.is_empty() {
-                    return refuse("it writes all outputs, and no sums");
+                    return refuse("the call must write all outputs, and no sums");
                 }
             }
             Kind::Backward => {}
             Kind::Loss => {
                 if self.sums_out.last().is_none_or(|shape| *shape != [1]) {
-                    return refuse("the last sum is the loss, of shape [1]");
+                    return refuse("the last sum must be the loss, with the shape [1]");
                 }
             }
         }
         if (self.kind == Kind::Loss) != self.labelled.is_some() {
-            return refuse("targets belong to `loss`, and only to it");
+            return refuse("`loss` requires targets, and no other function accepts them");
         }
         Ok(())
     }
@@ -317,21 +318,29 @@ impl CallRef {
         let atoms: usize = self.grid.iter().map(|p| p.ends.len()).sum();
         bounded("atoms", atoms, MAX_ATOMS)?;
         if self.grid.is_empty() {
-            return Err(refuse(0, "there is none".to_owned()));
+            return Err(refuse(0, "the grid has no parts".to_owned()));
         }
         let (mut parts, mut next) = (Vec::with_capacity(self.grid.len()), 0);
         for (i, part) in self.grid.iter().enumerate() {
             if part.ends.is_empty() || part.ends.len() != part.closes.len() {
-                let reason = format!("{} atoms, {} ends of levels", part.ends.len(), part.closes.len());
+                let reason = format!(
+                    "it has {} atoms and {} ends of levels, but the two numbers must be equal and above 0",
+                    part.ends.len(),
+                    part.closes.len()
+                );
                 return Err(refuse(i, reason));
             }
             if usize::from(part.level) > MAX_LEVEL {
-                return Err(refuse(i, format!("tree level {}; the maximum is {MAX_LEVEL}", part.level)));
+                return Err(refuse(
+                    i,
+                    format!("it has the tree level {}, but the maximum is {MAX_LEVEL}", part.level),
+                ));
             }
             let mut atoms = Vec::with_capacity(part.ends.len());
             for (&end, &closes) in part.ends.iter().zip(&part.closes) {
                 if end < next || closes > part.level.saturating_sub(1) {
-                    let reason = format!("an atom to row {end} after row {next}, {closes} levels ending");
+                    let reason =
+                        format!("an atom ends at row {end} after row {next}, and closes {closes} levels");
                     return Err(refuse(i, reason));
                 }
                 atoms.push(Atom { rows: next..end, closes });
@@ -381,14 +390,14 @@ impl Request {
             ("slots", self.slots.len()),
             ("lists", self.lists.len()),
             ("rows of the answer", self.outs.len()),
-            ("rows to keep", self.keeps.len()),
-            ("rows to forget", self.frees.len()),
+            ("rows to cache", self.keeps.len()),
+            ("rows to remove", self.frees.len()),
             ("sums to hold", self.holds.len()),
         ] {
             bounded(what, count, MAX_STEPS)?;
         }
         if self.calls().next().is_none() {
-            return refuse("steps", "at least one call of a kernel is needed");
+            return refuse("steps", "a request must have at least one kernel call");
         }
         let mut bytes = Bytes(Some(0));
         for slot in &self.slots {
@@ -409,7 +418,7 @@ impl Request {
             }
         }
         for keep in &self.keeps {
-            bounded("places that rows go to", keep.to.len(), MAX_STEPS)?;
+            bounded("destinations of rows", keep.to.len(), MAX_STEPS)?;
         }
         self.check_lists()?;
         for step in &self.steps {
@@ -422,7 +431,10 @@ impl Request {
         let mut before = None;
         for HoldRef { sum, .. } in &self.holds {
             if *sum as usize >= sums || before.is_some_and(|before| before >= *sum) {
-                return refuse("sums to hold", format!("sum {sum} after {before:?}, of {sums}"));
+                return refuse(
+                    "sums to hold",
+                    format!("sum {sum} follows {before:?}, but sums must ascend and be below {sums}"),
+                );
             }
             before = Some(*sum);
         }
@@ -432,7 +444,7 @@ impl Request {
     /// Returns the rows that leave their slots, in the order of the worker's output buffers.
     fn leaving(&self) -> impl Iterator<Item = (&'static str, &OutRef)> {
         let outs = self.outs.iter().map(|out| ("rows of the answer", out));
-        outs.chain(self.keeps.iter().map(|keep| ("rows to keep", &keep.rows)))
+        outs.chain(self.keeps.iter().map(|keep| ("rows to cache", &keep.rows)))
     }
 
     fn check_lists(&self) -> Result<()> {
@@ -447,10 +459,10 @@ impl Request {
 
     fn check_gather(&self, gather: &GatherRef) -> Result<()> {
         if Normalisation::named(&gather.normalisation).is_none() {
-            return refuse("a gather", format!("normalisation `{}`", gather.normalisation));
+            return refuse("a gather", format!("the normalisation `{}` is unknown", gather.normalisation));
         }
         if gather.lists as usize >= self.lists.len() || gather.from == gather.into {
-            return refuse("a gather", "its lists are not there, or it writes what it reads");
+            return refuse("a gather", "its lists do not exist, or it writes the slot that it reads");
         }
         let into = self.slots.get(gather.into as usize).map(|slot| slot.columns);
         self.fits_slot("a gather", gather.into, gather.rows, None)?;
@@ -461,7 +473,7 @@ impl Request {
         call.check(self.objects.len() + self.slots.len())?;
         for shape in &call.sums_out {
             let Some((&rows, rest)) = shape.split_first() else {
-                return refuse("sums_out", "a shape without extents");
+                return refuse("sums_out", "a shape has no extents");
             };
             bytes.add(call.grid.len(), rows, check_extents("sums_out", rest)?);
         }
@@ -480,7 +492,9 @@ impl Request {
             Some(spec) if rows <= spec.rows && columns.is_none_or(|columns| columns == spec.columns) => {
                 Ok(())
             }
-            found => refuse(what, format!("{rows} rows of {columns:?} values in slot {slot}: {found:?}")),
+            found => {
+                refuse(what, format!("{rows} rows of {columns:?} values do not fit slot {slot}: {found:?}"))
+            }
         }
     }
 }
@@ -536,8 +550,8 @@ mod tests {
             ("/steps/0/kernel/rows_out/0/slot", json!(3), "slot 3"),
             ("/steps/0/kernel/inputs/0/source/object", json!(3), "object 3"),
             ("/steps/0/kernel/grid/0/ends/0", json!(6), "6 rows"),
-            ("/steps/1/gather/lists", json!(1), "lists are not there"),
-            ("/steps/1/gather/into", json!(1), "writes what it reads"),
+            ("/steps/1/gather/lists", json!(1), "lists or its normalisation"),
+            ("/steps/1/gather/into", json!(1), "writes the slot that it reads"),
             ("/steps/1/gather/rows", json!(6), "6 rows"),
             ("/steps/1/gather/normalisation", json!("median"), "median"),
             ("/slots/2/columns", json!(5), "slot 2"),
@@ -548,9 +562,9 @@ mod tests {
             ("/keeps/0/rows/extents", json!([5]), "slot 1"),
             ("/keeps/0/key", json!("kept/1"), "kept/1"),
             ("/frees/0/rows/via", json!("sea"), "sea"),
-            ("/holds", json!([{ "sum": 0, "of": 1 }]), "sum 0 after None, of 0"),
+            ("/holds", json!([{ "sum": 0, "of": 1 }]), "sum 0 follows None"),
             ("/lists/0/offsets/object", json!(0), "object 0"),
-            ("/steps", json!([]), "at least one call"),
+            ("/steps", json!([]), "at least one kernel call"),
         ] {
             let mut wrong = request();
             *wrong.pointer_mut(place).unwrap() = value;

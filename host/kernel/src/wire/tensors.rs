@@ -63,7 +63,7 @@ impl<'a> Tensors<'a> {
             return Err(wire(what, format!("{} is a list, not a matrix", wanted.source)));
         };
         if let Some(rows) = rows.filter(|&r| r != found.rows()) {
-            let reason = format!("{} has {} rows, the interval {rows}", wanted.source, found.rows());
+            let reason = format!("{} has {} rows, but the interval has {rows}", wanted.source, found.rows());
             return Err(wire(what, reason));
         }
         if let Matrix::Sparse(sparse) = &found {
@@ -81,12 +81,15 @@ impl<'a> Tensors<'a> {
         match wanted {
             Numbers::From(first) => match first.checked_add(rows as u64) {
                 Some(_) => Ok(RowNumbers::From(first)),
-                None => Err(wire("row numbers", format!("{rows} rows from {first} are past 2^64"))),
+                None => Err(wire("row numbers", format!("{rows} rows from row {first} on exceed 2^64"))),
             },
             Numbers::List(source) => {
                 let halves = self.ids("row numbers", source)?;
                 if halves.len() as u64 != 2 * rows as u64 {
-                    let reason = format!("{} halves of numbers for {rows} rows", halves.len());
+                    let reason = format!(
+                        "it has {} halves of row numbers for {rows} rows, but each row has two",
+                        halves.len()
+                    );
                     return Err(wire("row numbers", reason));
                 }
                 let whole = |pair: &[u32; 2]| u64::from(pair[1]) << 32 | u64::from(pair[0]);
@@ -107,8 +110,8 @@ impl<'a> Tensors<'a> {
         let within = rows.last().is_none_or(|&last| (last as usize) < count);
         if targets.rows() != count || !ascending || !within {
             let reason = format!(
-                "targets of {} rows and {} labelled rows for {count} rows; targets of all rows are needed, and \
-                 labelled rows that ascend below {count}",
+                "there are targets for {} rows and {} labelled rows, but all {count} rows must have targets, and \
+                 labelled rows must ascend below {count}",
                 targets.rows(),
                 rows.len()
             );

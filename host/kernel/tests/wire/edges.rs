@@ -244,10 +244,10 @@ fn lists_that_contradict_themselves_are_refused() {
     let of = |name: &str| good.pointer(&format!("{first}/edges/{name}")).unwrap().clone();
     let changes: [(&str, Value, &str); 12] = [
         ("/edges/function", json!("backward"), "backward-targets"),
-        ("/edges/function", json!("forward"), "and is `forward`"),
+        ("/edges/function", json!("forward"), "must be of the kind `forward`"),
         ("/edges/function", json!("backward-sources"), "inputs"),
         ("/edges", json!(null), "has the other domain"),
-        ("/edges/offsets", of("others"), "offsets of"),
+        ("/edges/offsets", of("others"), "offsets for"),
         ("/edges/others", of("offsets"), "edges"),
         ("/edges/vertices", of("others"), "vertices for"),
         ("/edges/others", json!({"object": null, "part": 0}), "is a matrix, not a list"),

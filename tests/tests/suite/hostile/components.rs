@@ -111,9 +111,9 @@ fn a_component_that_exports_nothing_is_refused() {
 #[test]
 fn files_that_are_no_components_are_refused() {
     fails(&wat::parse_str("(module)").unwrap(), &["core module"]);
-    fails(b"", &["no WebAssembly"]);
-    fails(b"this is no WebAssembly\n", &["no WebAssembly"]);
-    fails(&[0xff; 4096], &["no WebAssembly"]);
+    fails(b"", &["not WebAssembly"]);
+    fails(b"this is no WebAssembly\n", &["not WebAssembly"]);
+    fails(&[0xff; 4096], &["not WebAssembly"]);
 }
 
 #[test]

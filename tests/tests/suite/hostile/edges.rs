@@ -70,7 +70,7 @@ fn edge_kernels_that_never_return_are_ended() {
 fn promises_of_edge_kernels_are_kept_or_named() {
     fails("edge-unwritten", &["round 1", "forward", "output 0: rows", "were never written"]);
     fails("edge-unwritten-sum", &["round 1", "backward-targets", "output 2: it was never written"]);
-    fails("edge-keeping", &["round 1", "forward", "1 handles were kept"]);
+    fails("edge-keeping", &["round 1", "forward", "still holds 1 handles"]);
     fails("edge-wrong-shape", &["round 1", "forward", "inner: y", "8]"]);
     fails("edge-wrong-signature", &["[9]", "[8]"]);
 }
