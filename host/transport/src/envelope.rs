@@ -182,7 +182,7 @@ fn write(what: &'static str, frame: &Carrier, rest: &str) -> Result<Vec<u8>> {
             json[..from].copy_from_slice(start.as_bytes());
             let written = STANDARD.encode_slice(bytes, &mut json[from..to]);
             if written.ok() != Some(text_len) {
-                return Err(wrong(what, &"the frame does not encode to the length that base64 has"));
+                return Err(wrong(what, &"the encoded frame has an unexpected length"));
             }
             json[to..to + 2].copy_from_slice(b"\"}");
             json[to + 2..].copy_from_slice(rest.as_bytes());
@@ -208,7 +208,7 @@ fn read(what: &'static str, text: CarrierText<'_>) -> Result<Carrier> {
         CarrierText::Inline(text) => {
             let mut bytes = vec![0; text.len().div_ceil(4).saturating_mul(3)];
             let decoded = STANDARD.decode_slice(text, &mut bytes);
-            let len = decoded.map_err(|error| wrong(what, &format!("the inline frame: {error}")))?;
+            let len = decoded.map_err(|error| wrong(what, &format!("the inline frame is not valid base64: {error}")))?;
             bytes.truncate(len);
             Ok(Carrier::Inline(bytes.into()))
         }
@@ -239,7 +239,7 @@ fn check_version(what: &'static str, found: u32) -> Result<()> {
 
 fn check_inline(what: &'static str, found: u64) -> Result<()> {
     if found > INLINE_FRAME_BYTES {
-        return Err(wrong(what, &format!("max_inline_bytes {found} is over {INLINE_FRAME_BYTES}")));
+        return Err(wrong(what, &format!("max_inline_bytes is {found}, but the maximum is {INLINE_FRAME_BYTES}")));
     }
     Ok(())
 }

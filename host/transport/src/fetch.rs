@@ -49,7 +49,7 @@ impl Pipeline {
 
     fn check(&self) -> Result<()> {
         let refused = |name, found: u64, least: u64| {
-            let reason = format!("{found} is not within {least}..={}", Self::MAX_BYTES);
+            let reason = format!("found {found}, expected {least} to {}", Self::MAX_BYTES);
             Err(Error::Settings { name, reason })
         };
         if !(Self::MIN_BLOCK_BYTES..=Self::MAX_BYTES).contains(&self.block_bytes) {
@@ -141,10 +141,10 @@ pub async fn read_ranges(
         }
         let len = match (&mut block.task).await {
             Ok(result) => result?,
-            Err(lost) => {
+            Err(error) => {
                 return Err(Error::Refused {
                     key: key.to_string(),
-                    reason: format!("the fetch ended: {lost}"),
+                    reason: format!("the download stopped: {error}"),
                 });
             }
         };

@@ -60,27 +60,27 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
     };
     match fault {
         None => Ok(()),
-        Some(reason) => Err(Error::Key { key: shortened(prefix), reason: format!("as a prefix: {reason}") }),
+        Some(reason) => Err(Error::Key { key: shortened(prefix), reason: format!("as a prefix, {reason}") }),
     }
 }
 
 fn fault(text: &str) -> Option<String> {
     if text.is_empty() {
-        return Some("is empty".into());
+        return Some("it is empty".into());
     }
     if text.len() > Key::MAX_BYTES {
-        return Some(format!("has {} bytes, at most {} are allowed", text.len(), Key::MAX_BYTES));
+        return Some(format!("it has {} bytes, but the maximum is {}", text.len(), Key::MAX_BYTES));
     }
     if let Some(bad) = text.chars().find(|c| !matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-' | '/')) {
-        return Some(format!("has {bad:?}; allowed are a-z, 0-9, `.`, `_`, `-` and `/`"));
+        return Some(format!("it contains {bad:?}, but only a-z, 0-9, `.`, `_`, `-` and `/` are allowed"));
     }
     for part in text.split('/') {
         match part {
-            "" => return Some("has an empty part: no `/` at either end, no `//`".into()),
-            "." | ".." => return Some(format!("has a part `{part}`")),
+            "" => return Some("it begins or ends with `/`, or contains `//`".into()),
+            "." | ".." => return Some(format!("it contains the path component `{part}`")),
             _ if part.len() > Key::MAX_PART_BYTES => {
                 let allowed = Key::MAX_PART_BYTES;
-                return Some(format!("has a part of {} bytes, at most {allowed} are allowed", part.len()));
+                return Some(format!("it has a path component of {} bytes, but the maximum is {allowed}", part.len()));
             }
             _ => {}
         }

@@ -92,11 +92,11 @@ impl RunKeys {
     pub fn new(run: &str) -> Result<Self> {
         let refused = |reason: String| Err(Error::Key { key: shortened(run), reason });
         if run.contains('/') {
-            return refused("a run's name has no `/`".into());
+            return refused("the name of a run must not contain `/`".into());
         }
         if run.len() > MAX_RUN_BYTES {
             let found = run.len();
-            return refused(format!("a run's name of {found} bytes, at most {MAX_RUN_BYTES} are allowed"));
+            return refused(format!("the name of a run has {found} bytes, but the maximum is {MAX_RUN_BYTES}"));
         }
         Key::new(run)?;
         Ok(Self { prefix: format!("{RUNS}{run}/") })
@@ -140,7 +140,7 @@ impl RunKeys {
 pub fn kernel(digest: &[u8; 32], baseline: &str) -> Result<Key> {
     use std::fmt::Write as _;
     if baseline.is_empty() || baseline.contains(['/', '.']) {
-        let reason = "a baseline's name has neither `/` nor `.`, and is not empty".into();
+        let reason = "the name of a processor level must not be empty, and must not contain `/` or `.`".into();
         return Err(Error::Key { key: shortened(baseline), reason });
     }
     let mut hex = String::with_capacity(64);

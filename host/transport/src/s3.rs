@@ -192,14 +192,14 @@ impl Inner {
                 return Ok(found);
             }
         }
-        Err(failure::ours("list", prefix, "Endless", &format!("no end after {MAX_PAGES} pages")))
+        Err(failure::ours("list", prefix, "Endless", &format!("the list does not end after {MAX_PAGES} pages")))
     }
 
     async fn size(&self, key: &Key) -> Result<u64> {
         let request = self.client.head_object().bucket(&self.settings.bucket).key(key.as_str());
         let answer = request.send().await.map_err(|error| failure::from_sdk("size", key.as_str(), error))?;
         let len = answer.content_length().and_then(|len| u64::try_from(len).ok());
-        len.ok_or_else(|| failure::ours("size", key.as_str(), "NoLength", &"the answer has no length"))
+        len.ok_or_else(|| failure::ours("size", key.as_str(), "NoLength", &"the response has no length"))
     }
 }
 

@@ -201,7 +201,7 @@ impl Counter {
 /// request is necessary.
 pub(crate) fn check_range(key: &Key, range: &Range<u64>) -> Result<Option<()>> {
     if range.start > range.end {
-        return Err(range_error(key, range, "the end is before the start".into()));
+        return Err(range_error(key, range, "the end of the range is before its start".into()));
     }
     Ok((range.start < range.end).then_some(()))
 }

@@ -101,7 +101,7 @@ impl Inner {
                             "get",
                             key.as_str(),
                             "OtherLength",
-                            &"the rest is not the rest",
+                            &"the response to a retry does not have the length of the missing bytes",
                         ));
                     }
                     answer
@@ -138,7 +138,7 @@ impl Inner {
         let sent = request.set_range(asked).set_if_match(etag).send().await;
         sent.map_err(|error| match (failure::from_sdk("get", key.as_str(), error), range) {
             (Error::Service { code, .. }, Some(range)) if code == "InvalidRange" => {
-                range_error(key, &range, "the object ends before it".into())
+                range_error(key, &range, "the object ends before this range".into())
             }
             (error, _) => error,
         })
@@ -172,7 +172,7 @@ impl Inner {
             let piece = match next {
                 Ok(Some(Ok(piece))) => piece,
                 Ok(None) if came == wanted => return Ok(()),
-                Ok(None) => return Err(broken("Truncated", format!("{came} bytes of {wanted}"))),
+                Ok(None) => return Err(broken("Truncated", format!("received {came} of {wanted} bytes"))),
                 Ok(Some(Err(error))) => return Err(broken("Body", failure::chain(&error))),
                 Err(_) => {
                     return Err(Broken::Again(Error::Timeout {
@@ -185,7 +185,7 @@ impl Inner {
             self.counter.came(piece.len());
             came += piece.len() as u64;
             if came > wanted {
-                let error = format!("more than the {wanted} bytes that were announced");
+                let error = format!("received more than the {wanted} bytes that the response announced");
                 return Err(Broken::End(failure::ours("get", key.as_str(), "OtherLength", &error)));
             }
             *received += piece.len() as u64;
@@ -195,14 +195,14 @@ impl Inner {
 }
 
 fn idle(came: u64, wanted: u64, limit: Duration) -> String {
-    format!("the body stopped after {came} of {wanted} bytes, or came too slowly; the limit is {limit:?}")
+    format!("the body stopped or was too slow after {came} of {wanted} bytes; the time limit is {limit:?}")
 }
 
 /// Returns the part of the object that a response contains. Fails if it is not the requested range.
 fn coming(key: &Key, range: Option<&Range<u64>>, answer: &GetObjectOutput) -> Result<Coming> {
     let wrong = |what: String| failure::ours("get", key.as_str(), "OtherRange", &what);
     let claimed = answer.content_length().and_then(|len| u64::try_from(len).ok());
-    let len = claimed.ok_or_else(|| wrong("the answer has no length".into()))?;
+    let len = claimed.ok_or_else(|| wrong("the response has no length".into()))?;
     let etag = answer.e_tag().map(str::to_owned);
     let Some(range) = range else { return Ok(Coming { start: 0, len, etag }) };
     // bytes FIRST-LAST/ALL
@@ -215,7 +215,7 @@ fn coming(key: &Key, range: Option<&Range<u64>>, answer: &GetObjectOutput) -> Re
         first == range.start && Some(last) == range.end.min(all).checked_sub(1) && len == last - first + 1
     });
     if !right {
-        return Err(wrong(format!("asked for {}..{}, got {text:?} of {len} bytes", range.start, range.end)));
+        return Err(wrong(format!("requested the bytes {}..{}, but received {text:?} with {len} bytes", range.start, range.end)));
     }
     Ok(Coming { start: range.start, len, etag })
 }

@@ -124,7 +124,7 @@ fn environment(name: &str) -> Option<String> {
 }
 
 fn required(name: &'static str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String> {
-    let reason = || "is not set in the environment; it is needed to reach the bucket".to_owned();
+    let reason = || "this environment variable is not set, but access to the bucket requires it".to_owned();
     lookup(name).ok_or_else(|| Error::Settings { name, reason: reason() })
 }
 
@@ -171,10 +171,10 @@ impl S3Settings {
     pub(super) fn check(&self) -> Result<()> {
         let refused = |name, reason: String| Err(Error::Settings { name, reason });
         if self.bucket.is_empty() || self.bucket.contains('/') || self.bucket.len() > 255 {
-            return refused("bucket", format!("{:?} is not a bucket's name", self.bucket));
+            return refused("bucket", format!("{:?} is not a valid bucket name", self.bucket));
         }
         if self.region.is_empty() {
-            return refused("region", "is empty".into());
+            return refused("region", "the region is empty".into());
         }
         let scheme = |url: &String| super::http::is_plain(url) || url.starts_with("https://");
         if let Some(endpoint) = self.endpoint.as_ref().filter(|url| !scheme(url)) {
@@ -184,18 +184,18 @@ impl S3Settings {
             let found = self.multipart_bytes;
             return refused(
                 "multipart_bytes",
-                format!("{found} is not within {MIN_PART_BYTES}..={MAX_PART_BYTES}"),
+                format!("found {found}, expected {MIN_PART_BYTES} to {MAX_PART_BYTES}"),
             );
         }
         if !(1..=16).contains(&self.parts_at_once) {
-            return refused("parts_at_once", format!("{} is not within 1..=16", self.parts_at_once));
+            return refused("parts_at_once", format!("found {}, expected 1 to 16", self.parts_at_once));
         }
         if self.max_object_bytes > MAX_OBJECT_BYTES {
             let found = self.max_object_bytes;
-            return refused("max_object_bytes", format!("{found} is over {MAX_OBJECT_BYTES}"));
+            return refused("max_object_bytes", format!("found {found}, but the maximum is {MAX_OBJECT_BYTES}"));
         }
         if !(1..=10).contains(&self.max_attempts) {
-            return refused("max_attempts", format!("{} is not within 1..=10", self.max_attempts));
+            return refused("max_attempts", format!("found {}, expected 1 to 10", self.max_attempts));
         }
         Ok(())
     }

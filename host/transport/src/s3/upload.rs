@@ -64,7 +64,7 @@ impl Inner {
         let opened = request.send().await.map_err(|error| failure::from_sdk("put", key.as_str(), error))?;
         let id = opened.upload_id().unwrap_or_default().to_owned();
         if id.is_empty() {
-            return Err(failure::ours("put", key.as_str(), "NoUpload", &"the answer names no upload"));
+            return Err(failure::ours("put", key.as_str(), "NoUpload", &"the response has no upload id"));
         }
         let mut upload = Upload { inner: self.clone(), key: key.clone(), id, open: true };
         let parts = match upload.send(bytes).await {
