@@ -88,7 +88,7 @@ impl Emulator {
             .enable_all()
             .build();
         let runtime = runtime
-            .map_err(|source| Error::System { operation: "starting the emulator's threads", source })?;
+            .map_err(|source| Error::System { operation: "start the threads of the emulator", source })?;
         let body = move || {
             runtime.block_on(async move {
                 match open_all(settings).await {
@@ -109,7 +109,7 @@ impl Emulator {
         };
         let thread = std::thread::Builder::new().name("emulator-main".into()).spawn(body);
         let thread = thread
-            .map_err(|source| Error::System { operation: "starting the emulator's threads", source })?;
+            .map_err(|source| Error::System { operation: "start the threads of the emulator", source })?;
         let opened = opened.await.map_err(|_| Error::Stopped)??;
         Ok(Emulator {
             lambda_address: opened.lambda_address,
@@ -194,17 +194,17 @@ async fn open_all(settings: Settings) -> Result<(Opened, Vec<Server>)> {
     let bill = Arc::new(Mutex::new(Bill::default()));
     let account = Account(bill.clone());
     let s3 = crate::s3::service(&settings, &account);
-    let starter = Starter::new().map_err(system("starting the thread that starts processes"))?;
+    let starter = Starter::new().map_err(system("start the thread that starts processes"))?;
     let pool =
         Pool::new(Nursery { settings: settings.clone(), starter, s3: s3.clone(), account: account.clone() });
     let readable = crate::processor::time_of(std::process::id()).is_some();
     let clock = settings.times.filter(|_| readable).map(Clock::new);
     if clock.is_some() {
-        crate::reference::start(&pool).map_err(system("starting the thread of the reference product"))?;
+        crate::reference::start(&pool).map_err(system("start the calibration thread"))?;
     }
     let lambda = Lambda::new(settings.clone(), pool.clone(), bill.clone(), clock.clone());
-    let (lambda_listener, lambda_address) = bind().await.map_err(system("opening the Lambda API"))?;
-    let (s3_listener, s3_address) = bind().await.map_err(system("opening S3"))?;
+    let (lambda_listener, lambda_address) = bind().await.map_err(system("open the Lambda API"))?;
+    let (s3_listener, s3_address) = bind().await.map_err(system("open the S3 API"))?;
     let limits = Limits::from_settings(&settings);
     let handle = move |request| crate::lambda_api::handle(lambda.clone(), request);
     let servers = vec![

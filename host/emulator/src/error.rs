@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// A setting has an invalid value.
-    #[error("setting `{setting}`: found {found}; allowed: {allowed}")]
+    #[error("setting `{setting}`: found {found}, expected {allowed}")]
     Setting {
         /// Name of the setting, as in [`Settings`](crate::Settings).
         setting: &'static str,
@@ -18,7 +18,7 @@ pub enum Error {
         allowed: String,
     },
     /// The program of a function does not exist or cannot be run.
-    #[error("function `{function}`: program {}: {reason}; build the worker first, or set the path of another program", program.display())]
+    #[error("function `{function}`: cannot run the program {}: {reason}; build the worker first, or set the path of another program", program.display())]
     Program {
         /// Name of the function.
         function: String,
@@ -28,16 +28,16 @@ pub enum Error {
         reason: String,
     },
     /// The operating system refused a socket, a thread or a process.
-    #[error("{operation}: {source}")]
+    #[error("cannot {operation}: {source}")]
     System {
-        /// Operation that failed.
+        /// Operation that failed, as an infinitive.
         operation: &'static str,
         /// Error of the operating system.
         #[source]
         source: std::io::Error,
     },
     /// The emulator has been stopped.
-    #[error("the emulator has stopped; start another")]
+    #[error("the emulator has stopped; start a new one")]
     Stopped,
 }
 

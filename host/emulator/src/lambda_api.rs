@@ -52,14 +52,14 @@ async fn route(lambda: &Arc<Lambda>, request: Request<Incoming>, id: &str) -> An
             return Ok(error(
                 StatusCode::REQUEST_TIMEOUT,
                 "RequestTimeoutException",
-                "The body came too slowly",
+                "The body arrived too slowly",
             ));
         }
         Err(BodyError::Broken) => {
             return Ok(error(
                 StatusCode::BAD_REQUEST,
                 "InvalidRequestContentException",
-                "The body broke off",
+                "The body ended early",
             ));
         }
     };
@@ -142,7 +142,7 @@ async fn invoke(
             return Ok(error(
                 StatusCode::BAD_REQUEST,
                 "InvalidParameterValueException",
-                "InvocationType: RequestResponse, Event or DryRun",
+                "InvocationType must be RequestResponse, Event or DryRun",
             ));
         }
     };
@@ -153,7 +153,7 @@ async fn invoke(
             return Ok(error(
                 StatusCode::BAD_REQUEST,
                 "InvalidParameterValueException",
-                "LogType: None or Tail",
+                "LogType must be None or Tail",
             ));
         }
     };

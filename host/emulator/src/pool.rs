@@ -75,7 +75,7 @@ impl Pool {
         let mut state = self.state();
         state.starting -= 1;
         let process =
-            started.map_err(|source| Error::System { operation: "starting a worker process", source })?;
+            started.map_err(|source| Error::System { operation: "start a worker process", source })?;
         let instance = process.instance.clone();
         let stopping = state.stopping;
         state.live.insert(number, instance.clone());

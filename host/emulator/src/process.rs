@@ -95,7 +95,7 @@ impl Nursery {
         let started = Instant::now();
         let mut child =
             self.starter.start(command(settings, function, number, runtime_address, s3_address)).await?;
-        let pid = child.id().ok_or_else(|| io::Error::other("the process ended at once"))?;
+        let pid = child.id().ok_or_else(|| io::Error::other("the process ended immediately"))?;
         let instance = Arc::new(Instance::new(number, pid, function.clone(), started, settings.log_tail));
         let _ = api.instance.set(instance.clone());
         let waiting = settings.times.map(|times| (instance.clone(), times));

@@ -49,7 +49,7 @@ impl RuntimeApi {
             return refuse(
                 StatusCode::FORBIDDEN,
                 "InvalidStateTransition",
-                "the invocation before has not been answered",
+                "the previous invocation has no answer yet",
             );
         };
         let mut response = json(StatusCode::OK, payload);
@@ -104,7 +104,7 @@ impl RuntimeApi {
                     refuse(
                         StatusCode::FORBIDDEN,
                         "InvalidStateTransition",
-                        "init is over: work has been asked for",
+                        "the initialisation is over, because the process has requested an invocation",
                     )
                 }
             }
@@ -135,10 +135,10 @@ fn refusal(settle: &Settle) -> Option<Response<Full<Bytes>>> {
         Settle::Late => Some(refuse(
             StatusCode::FORBIDDEN,
             "InvalidStateTransition",
-            "this invocation has been answered or has run out of time",
+            "this invocation has an answer already, or has timed out",
         )),
         Settle::Unknown => {
-            Some(refuse(StatusCode::BAD_REQUEST, "InvalidRequestID", "this is not the invocation at work"))
+            Some(refuse(StatusCode::BAD_REQUEST, "InvalidRequestID", "this is not the current invocation"))
         }
     }
 }
@@ -148,13 +148,15 @@ fn unread(error: &BodyError) -> Response<Full<Bytes>> {
         BodyError::TooLarge => {
             refuse(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", "the report is too large")
         }
-        BodyError::Slow => refuse(StatusCode::REQUEST_TIMEOUT, "RequestTimeout", "the body came too slowly"),
-        BodyError::Broken => refuse(StatusCode::BAD_REQUEST, "BadRequest", "the body broke off"),
+        BodyError::Slow => {
+            refuse(StatusCode::REQUEST_TIMEOUT, "RequestTimeout", "the body arrived too slowly")
+        }
+        BodyError::Broken => refuse(StatusCode::BAD_REQUEST, "BadRequest", "the body ended early"),
     }
 }
 
 fn not_found() -> Response<Full<Bytes>> {
-    refuse(StatusCode::NOT_FOUND, "NotFound", "not a call of the Runtime API 2018-06-01")
+    refuse(StatusCode::NOT_FOUND, "NotFound", "this is not a call of the Runtime API 2018-06-01")
 }
 
 fn refuse(status: StatusCode, kind: &str, message: &str) -> Response<Full<Bytes>> {

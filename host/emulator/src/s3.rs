@@ -118,7 +118,7 @@ struct Door {
 impl S3Access for Door {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let Some(credentials) = context.credentials() else {
-            return Err(s3_error!(AccessDenied, "Requests have to be signed"));
+            return Err(s3_error!(AccessDenied, "Requests must be signed"));
         };
         let operation = context.s3_op().name();
         let object = context.s3_path().as_object();
@@ -135,7 +135,10 @@ impl S3Access for Door {
         });
         let asked = (operation, object.map(|(_, key)| key));
         if self.roles.refuse(&credentials.access_key, asked, is_there) {
-            return Err(s3_error!(AccessDenied, "The role allows no such request, or the object is absent"));
+            return Err(s3_error!(
+                AccessDenied,
+                "The role does not allow this request, or the object does not exist"
+            ));
         }
         Ok(())
     }
@@ -155,16 +158,19 @@ fn refused(refusal: Refusal) -> S3Error {
         Refusal::Precondition => {
             s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold")
         }
-        Refusal::InvalidPart => s3_error!(InvalidPart, "A part could not be found, or its tag is another"),
+        Refusal::InvalidPart => s3_error!(InvalidPart, "A part could not be found, or its ETag differs"),
         Refusal::PartOrder => s3_error!(InvalidPartOrder),
         Refusal::PartTooSmall => {
             s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size")
         }
         Refusal::Full => {
-            s3_error!(InvalidRequest, "The emulator's buckets are full: raise store_bytes, or delete objects")
+            s3_error!(
+                InvalidRequest,
+                "The buckets of the emulator are full: raise store_bytes, or delete objects"
+            )
         }
         Refusal::TooManyUploads => {
-            s3_error!(InvalidRequest, "Too many uploads are open: complete or abort some")
+            s3_error!(InvalidRequest, "Too many multipart uploads are open: complete or abort some of them")
         }
     }
 }
@@ -179,7 +185,9 @@ fn condition(none_match: Option<&ETagCondition>, matches: Option<&ETagCondition>
         (None, None) => Ok(Condition::None),
         (Some(ETagCondition::Any), None) => Ok(Condition::Absent),
         (None, Some(ETagCondition::ETag(tag))) => Ok(Condition::Tag(tag.value().to_owned())),
-        _ => Err(s3_error!(NotImplemented, "Writes know If-None-Match: * and If-Match with one tag")),
+        _ => {
+            Err(s3_error!(NotImplemented, "Writes support If-None-Match: * and If-Match with one ETag only"))
+        }
     }
 }
 
@@ -470,7 +478,7 @@ impl S3 for Backend {
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
         let input = request.input;
         if input.delete.objects.is_empty() || input.delete.objects.len() > LISTED_KEYS {
-            return Err(s3_error!(MalformedXML, "1 to {LISTED_KEYS} keys at once"));
+            return Err(s3_error!(MalformedXML, "A request must list 1 to {LISTED_KEYS} keys"));
         }
         let mut deleted = Vec::new();
         for object in input.delete.objects {
@@ -615,7 +623,7 @@ impl S3 for Backend {
     async fn list_parts(&self, request: S3Request<ListPartsInput>) -> S3Result<S3Response<ListPartsOutput>> {
         let input = request.input;
         if input.part_number_marker.is_some() || input.max_parts.is_some() {
-            return Err(s3_error!(NotImplemented, "Parts are listed on one page"));
+            return Err(s3_error!(NotImplemented, "Pages of part lists are not emulated"));
         }
         let parts = self.objects.parts(&input.bucket, &input.key, &input.upload_id).map_err(refused)?;
         let parts = parts.into_iter().map(|(number, size, tag)| Part {

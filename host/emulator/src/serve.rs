@@ -196,7 +196,7 @@ impl Body for Paced {
             ready!(this.piece.as_mut().poll(cx));
         }
         this.fate.0.store(SLOW, Ordering::Relaxed);
-        Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"))))
+        Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the body arrives too slowly"))))
     }
 
     fn is_end_stream(&self) -> bool {

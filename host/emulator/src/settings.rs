@@ -212,7 +212,7 @@ impl Settings {
         range("faults.straggle_delay", millis(self.faults.straggle_delay), 0, 900_000)?;
         for (setting, found) in self.faults.probabilities() {
             if !(0.0..=1.0).contains(&found) {
-                return Err(wrong(setting, found.to_string(), "a probability, 0.0 to 1.0"));
+                return Err(wrong(setting, found.to_string(), "a probability from 0.0 to 1.0"));
             }
         }
         for (setting, value) in
@@ -231,13 +231,17 @@ impl Settings {
             let plain =
                 |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
             if !(3..=63).contains(&bucket.len()) || !bucket.bytes().all(plain) {
-                return Err(wrong("buckets", format!("{bucket:?}"), "3 to 63 of [a-z0-9.-]"));
+                return Err(wrong("buckets", format!("{bucket:?}"), "3 to 63 characters of [a-z0-9.-]"));
             }
         }
         for (at, function) in self.functions.iter().enumerate() {
             function.check()?;
             if self.functions.iter().take(at).any(|other| other.name == function.name) {
-                return Err(wrong("functions", format!("`{}` twice", function.name), "different names"));
+                return Err(wrong(
+                    "functions",
+                    format!("the name `{}` twice", function.name),
+                    "different names",
+                ));
             }
         }
         Ok(())
@@ -247,7 +251,11 @@ impl Settings {
 impl Function {
     fn check(&self) -> Result<()> {
         if !is_function_name(&self.name) {
-            return Err(wrong("functions.name", format!("{:?}", self.name), "1 to 64 of [a-zA-Z0-9_-]"));
+            return Err(wrong(
+                "functions.name",
+                format!("{:?}", self.name),
+                "1 to 64 characters of [a-zA-Z0-9_-]",
+            ));
         }
         range("functions.memory_mb", u64::from(self.memory_mb), 128, 10_240)?;
         range("functions.timeout", millis(self.timeout), 1, 900_000)?;
@@ -256,7 +264,7 @@ impl Function {
                 return Err(wrong(
                     "functions.environment",
                     format!("{name:?}"),
-                    "names without `=`, nothing with NUL",
+                    "names without `=`, and names and values without NUL",
                 ));
             }
         }
@@ -267,11 +275,11 @@ impl Function {
         };
         let found = std::fs::metadata(&self.bootstrap).map_err(|error| program(error.to_string()))?;
         if !found.is_file() {
-            return Err(program("not a file".into()));
+            return Err(program("it is not a file".into()));
         }
         #[cfg(unix)]
         if std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o111 == 0 {
-            return Err(program("not executable".into()));
+            return Err(program("it is not executable".into()));
         }
         Ok(())
     }

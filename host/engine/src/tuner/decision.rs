@@ -64,7 +64,7 @@ impl std::fmt::Display for Why {
         match self {
             Self::Quick { window_us, round_trip_us } => write!(
                 f,
-                "an epoch takes the host {} ms, a round trip to a function {} ms",
+                "an epoch takes {} ms on the host, and a round trip to a function takes {} ms",
                 *window_us as f64 / 1e3,
                 *round_trip_us as f64 / 1e3
             ),
@@ -76,13 +76,17 @@ impl std::fmt::Display for Why {
                     slope * 100.0
                 )
             }
-            Self::Host => write!(f, "to compare with the host alone"),
-            Self::Between => write!(f, "between the best and its neighbour"),
+            Self::Host => write!(f, "comparison with the host alone"),
+            Self::Between => write!(f, "between the best number and the nearest tested one"),
             Self::Hopeless { share } => {
                 write!(f, "with functions, the value is {share:.2} times that of the host alone")
             }
             Self::Again => write!(f, "the measurement may have been an outlier: measure once more"),
-            Self::Lost { share } => write!(f, "{:.2} times the value of the best: return to the best", share),
+            Self::Lost { share } => write!(
+                f,
+                "the value is {:.2} times that of the best number: return to the best number",
+                share
+            ),
             Self::Settled => write!(f, "no untested number remains"),
             Self::Changed { times } => write!(f, "the value is {times:.2} times that of the last choice"),
         }
