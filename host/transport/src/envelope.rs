@@ -208,7 +208,8 @@ fn read(what: &'static str, text: CarrierText<'_>) -> Result<Carrier> {
         CarrierText::Inline(text) => {
             let mut bytes = vec![0; text.len().div_ceil(4).saturating_mul(3)];
             let decoded = STANDARD.decode_slice(text, &mut bytes);
-            let len = decoded.map_err(|error| wrong(what, &format!("the inline frame is not valid base64: {error}")))?;
+            let len = decoded
+                .map_err(|error| wrong(what, &format!("the inline frame is not valid base64: {error}")))?;
             bytes.truncate(len);
             Ok(Carrier::Inline(bytes.into()))
         }
@@ -239,7 +240,10 @@ fn check_version(what: &'static str, found: u32) -> Result<()> {
 
 fn check_inline(what: &'static str, found: u64) -> Result<()> {
     if found > INLINE_FRAME_BYTES {
-        return Err(wrong(what, &format!("max_inline_bytes is {found}, but the maximum is {INLINE_FRAME_BYTES}")));
+        return Err(wrong(
+            what,
+            &format!("max_inline_bytes is {found}, but the maximum is {INLINE_FRAME_BYTES}"),
+        ));
     }
     Ok(())
 }

@@ -80,7 +80,10 @@ fn fault(text: &str) -> Option<String> {
             "." | ".." => return Some(format!("it contains the path component `{part}`")),
             _ if part.len() > Key::MAX_PART_BYTES => {
                 let allowed = Key::MAX_PART_BYTES;
-                return Some(format!("it has a path component of {} bytes, but the maximum is {allowed}", part.len()));
+                return Some(format!(
+                    "it has a path component of {} bytes, but the maximum is {allowed}",
+                    part.len()
+                ));
             }
             _ => {}
         }

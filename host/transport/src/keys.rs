@@ -96,7 +96,9 @@ impl RunKeys {
         }
         if run.len() > MAX_RUN_BYTES {
             let found = run.len();
-            return refused(format!("the name of a run has {found} bytes, but the maximum is {MAX_RUN_BYTES}"));
+            return refused(format!(
+                "the name of a run has {found} bytes, but the maximum is {MAX_RUN_BYTES}"
+            ));
         }
         Key::new(run)?;
         Ok(Self { prefix: format!("{RUNS}{run}/") })
@@ -140,7 +142,8 @@ impl RunKeys {
 pub fn kernel(digest: &[u8; 32], baseline: &str) -> Result<Key> {
     use std::fmt::Write as _;
     if baseline.is_empty() || baseline.contains(['/', '.']) {
-        let reason = "the name of a processor level must not be empty, and must not contain `/` or `.`".into();
+        let reason =
+            "the name of a processor level must not be empty, and must not contain `/` or `.`".into();
         return Err(Error::Key { key: shortened(baseline), reason });
     }
     let mut hex = String::with_capacity(64);

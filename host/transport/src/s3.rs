@@ -192,7 +192,12 @@ impl Inner {
                 return Ok(found);
             }
         }
-        Err(failure::ours("list", prefix, "Endless", &format!("the list does not end after {MAX_PAGES} pages")))
+        Err(failure::ours(
+            "list",
+            prefix,
+            "Endless",
+            &format!("the list does not end after {MAX_PAGES} pages"),
+        ))
     }
 
     async fn size(&self, key: &Key) -> Result<u64> {

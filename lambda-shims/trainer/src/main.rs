@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 
 async fn serve() -> Result<(), lambda_runtime::Error> {
     if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none() {
-        return Err("AWS_LAMBDA_RUNTIME_API is missing: this is the bootstrap of a Lambda function".into());
+        return Err("AWS_LAMBDA_RUNTIME_API is not set: this program can only run as the bootstrap of a Lambda function".into());
     }
     // A function with a wrong configuration returns the error to each caller.
     let trainer = Settings::from_env().map_err(|error| refused(error.name(), error.to_string()));
@@ -64,7 +64,7 @@ fn refused(name: &str, message: String) -> Diagnostic {
 }
 
 fn at_store(doing: &str, key: &str, error: &StoreError) -> Diagnostic {
-    refused("Trainer.Store", format!("{doing} `{key}`: {error}"))
+    refused("Trainer.Store", format!("cannot {doing} object `{key}`: {error}"))
 }
 
 /// Job runner of the function. It runs one job at a time.
@@ -79,7 +79,7 @@ impl Trainer {
     fn new(settings: Settings) -> Result<Self, Diagnostic> {
         let store = settings
             .store
-            .ok_or_else(|| refused("Eciton.Settings", "ECITON_BUCKET is missing".to_owned()))?;
+            .ok_or_else(|| refused("Eciton.Settings", "ECITON_BUCKET is not set".to_owned()))?;
         let code = Code {
             trusted: settings.trusted,
             package: settings.kernel_folder,
@@ -105,11 +105,14 @@ impl Trainer {
         let job = serde_json::from_value::<Job>(event).map_err(|e| refused("Eciton.Event", e.to_string()))?;
         let wrong = |reason: String| refused("Eciton.Event", reason);
         if job.version != VERSION {
-            return Err(wrong(format!("a job of version {}, this function does {VERSION}", job.version)));
+            return Err(wrong(format!(
+                "the job has version {}, but this function supports version {VERSION}",
+                job.version
+            )));
         }
         let key = Key::new(job.answer.as_str()).map_err(|error| wrong(error.to_string()))?;
         if !key.as_str().starts_with(JOBS) {
-            return Err(wrong(format!("an answer goes to {JOBS}, not to `{key}`")));
+            return Err(wrong(format!("the key of the answer is `{key}`, but must begin with {JOBS}")));
         }
         let (before, counted) = (self.done.load(Ordering::Relaxed), self.store.counts());
         let mut done = Done { before, found: true, ..Done::default() };
@@ -145,7 +148,7 @@ impl Trainer {
                 }
                 self.write(&key, bytes).await?;
             }
-            Err(error) => return Err(at_store("looking for", key.as_str(), &error)),
+            Err(error) => return Err(at_store("look up", key.as_str(), &error)),
         }
         self.done.store(before + 1, Ordering::Relaxed);
         done.seconds = begun.elapsed().as_secs_f64();
@@ -158,20 +161,20 @@ impl Trainer {
     /// it.
     async fn write(&self, key: &Key, bytes: Vec<u8>) -> Result<(), Diagnostic> {
         let put = self.store.put(key, bytes.into(), Condition::IfAbsent).await;
-        put.map(drop).map_err(|error| at_store("writing", key.as_str(), &error))
+        put.map(drop).map_err(|error| at_store("write", key.as_str(), &error))
     }
 
     /// Reads one file of a job from the object store.
     fn fetch(&self, tokio: &Handle, key: &str) -> Result<Vec<u8>, String> {
         if !key.starts_with(FILES) {
-            return Err(format!("files lie in {FILES}"));
+            return Err(format!("the key of a file must begin with {FILES}"));
         }
         let key = Key::new(key).map_err(|error| error.to_string())?;
         let size = tokio.block_on(self.store.size(&key)).map_err(|error| error.to_string())?;
         let limit = self.place.memory_bytes.min(MAX_FILE_BYTES);
         if size > limit {
             return Err(format!(
-                "{size} bytes, and the function has {limit} bytes of memory; choose a larger one (executor.memory_mb)"
+                "the file has {size} bytes, but the function can read at most {limit} bytes; use a function with more memory (executor.memory_mb)"
             ));
         }
         tokio.block_on(self.store.get(&key, None)).map(Vec::from).map_err(|error| error.to_string())
@@ -212,7 +215,7 @@ impl SignedCode for Code {
         let got: Result<Bytes, StoreError> = self.tokio.block_on(get);
         let sealed = got
             .map(Vec::from)
-            .map_err(|error| format!("neither in the package nor in the store: {error}"))?;
+            .map_err(|error| format!("the kernel is neither in the package nor in the store: {error}"))?;
         if fetched.len() >= MAX_FETCHED {
             fetched.clear();
         }

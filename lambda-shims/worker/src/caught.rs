@@ -22,7 +22,7 @@ pub(crate) async fn caught<T>(doing: &'static str, future: impl Future<Output = 
 /// Returns the message of a panic.
 pub(crate) fn text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
 #[cfg(test)]

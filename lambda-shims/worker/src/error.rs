@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// An environment variable of the function is missing or invalid.
-    #[error("the function's environment: {variable}: {reason}")]
+    #[error("environment variable {variable} of the function: {reason}")]
     Settings {
         /// Name of the variable.
         variable: &'static str,
@@ -28,7 +28,7 @@ pub enum Error {
         source: eciton_tensor::Error,
     },
     /// The frame is well-formed, but does not contain a valid task.
-    #[error("the request: {0}")]
+    #[error("the request is not valid: {0}")]
     Request(#[source] eciton_kernel::Error),
     /// The task must not access this object.
     #[error("object key `{key}`: {reason}")]
@@ -57,7 +57,7 @@ pub enum Error {
         reason: String,
     },
     /// An operation of the object store failed.
-    #[error("{doing} `{key}`: {source}")]
+    #[error("{doing} object `{key}` failed: {source}")]
     Store {
         /// Operation, as a participle: `fetching`, `writing`, ...
         doing: &'static str,
@@ -75,7 +75,7 @@ pub enum Error {
         reason: String,
     },
     /// An operation of the object store exceeded its time limit.
-    #[error("{doing} `{key}` took longer than {limit_ms} ms")]
+    #[error("{doing} object `{key}` took longer than {limit_ms} ms")]
     Slow {
         /// Operation, as a participle: `fetching`, `writing`, ...
         doing: &'static str,
@@ -85,19 +85,19 @@ pub enum Error {
         limit_ms: u64,
     },
     /// More tasks are waiting than the worker accepts.
-    #[error("limit waiting tasks: {limit} tasks are waiting already")]
+    #[error("limit waiting tasks: {limit} tasks are already waiting")]
     Busy {
         /// Maximum number of waiting tasks.
         limit: usize,
     },
     /// The kernel host failed. The kernel is not the cause.
-    #[error("the kernel host: {0}")]
+    #[error("the kernel host failed: {0}")]
     Host(#[source] eciton_kernel::Error),
     /// The answer cannot be encoded.
-    #[error("the answer: {0}")]
+    #[error("the answer cannot be encoded: {0}")]
     Answer(#[source] eciton_kernel::Error),
     /// The worker panicked because of a bug. The process continues.
-    #[error("a bug of the worker, while {doing}: {text}")]
+    #[error("the worker panicked while {doing}, which is a bug: {text}")]
     Panic {
         /// Operation that panicked.
         doing: &'static str,

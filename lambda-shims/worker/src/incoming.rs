@@ -36,7 +36,7 @@ impl Incoming {
         if header.bytes_len != bytes.len() as u64 {
             let source = eciton_tensor::Error::Damaged {
                 place: "data".to_owned(),
-                reason: format!("{} bytes arrived, {} were expected", bytes.len(), header.bytes_len),
+                reason: format!("{} bytes arrived, but {} were expected", bytes.len(), header.bytes_len),
             };
             return Err(in_frame(place)(source));
         }
@@ -171,7 +171,10 @@ impl Stream {
         let mut push = |piece: Bytes| {
             sink.push(&piece).map_err(|source| {
                 broken = Some(in_frame(&place)(source));
-                eciton_transport::Error::Refused { key: key.to_string(), reason: "malformed rows".to_owned() }
+                eciton_transport::Error::Refused {
+                    key: key.to_string(),
+                    reason: "the rows are malformed".to_owned(),
+                }
             })
         };
         let read = store.stream(&key, range, &mut push).await;

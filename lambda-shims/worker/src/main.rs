@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 /// the process.
 async fn serve(begun: Instant) -> Result<(), lambda_runtime::Error> {
     if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none() {
-        return Err("AWS_LAMBDA_RUNTIME_API is missing: this is the bootstrap of a Lambda function".into());
+        return Err("AWS_LAMBDA_RUNTIME_API is not set: this program can only run as the bootstrap of a Lambda function".into());
     }
     let worker = Settings::from_env().and_then(|settings| Worker::new(Settings { begun, ..settings }));
     // A function with a wrong configuration returns the error to each caller.
@@ -84,7 +84,7 @@ impl Desk {
         let answer = answer.map_err(|e| diagnostic(&e))?;
         let no_json = |e: &dyn std::error::Error| Diagnostic {
             error_type: "Worker.Answer".to_owned(),
-            error_message: format!("a bug of the worker: its answer is not JSON: {e}"),
+            error_message: format!("the answer is not JSON, which is a bug of the worker: {e}"),
         };
         let text = String::from_utf8(answer).map_err(|e| no_json(&e))?;
         let answer = RawValue::from_string(text).map_err(|e| no_json(&e))?;

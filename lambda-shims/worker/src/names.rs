@@ -22,7 +22,7 @@ fn run(request: &Request) -> &str {
 pub(crate) fn check_task(key: &Key) -> Result<()> {
     match parse(key) {
         Some(Name::Task { .. }) => Ok(()),
-        _ => Err(refuse(key, "frames are read from the names of tasks only".to_owned())),
+        _ => Err(refuse(key, "only an object with the name of a task can contain a frame".to_owned())),
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn check(request: &Request, frame: Option<&Key>, answer: Option<&Key>
             _ => {
                 return Err(refuse(
                     at,
-                    format!("the frame belongs to run `{}`, {}", run(request), request.key),
+                    format!("it is not a frame of run `{}`, {}", run(request), request.key),
                 ));
             }
         }
@@ -52,14 +52,14 @@ pub(crate) fn check(request: &Request, frame: Option<&Key>, answer: Option<&Key>
             _ => {
                 return Err(refuse(
                     at,
-                    format!("the answer belongs to run `{}`, {}", run(request), request.key.step()),
+                    format!("it is not an answer of run `{}`, {}", run(request), request.key.step()),
                 ));
             }
         }
     }
     match (passes.as_slice(), answer) {
         ([one, other], Some(at)) if one != other => {
-            Err(refuse(at, "the frame is of another pass".to_owned()))
+            Err(refuse(at, "the frame belongs to another pass".to_owned()))
         }
         _ => Ok(()),
     }

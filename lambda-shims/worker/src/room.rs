@@ -34,7 +34,7 @@ impl Room {
         let taken =
             self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         taken.map(|_| ()).map_err(|left| Error::Limit {
-            limit: "memory of the function, bytes",
+            limit: "memory of the function in bytes",
             found: (self.allowed - left).saturating_add(bytes),
             allowed: self.allowed,
         })

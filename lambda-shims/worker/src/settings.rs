@@ -68,7 +68,8 @@ impl Settings {
         let key = variable("ECITON_SIGNING_KEY").ok_or_else(|| {
             wrong(
                 "ECITON_SIGNING_KEY",
-                "missing; it is the public key whose kernels may run, 64 hex digits".to_owned(),
+                "it is not set; its value must be the public key whose kernels may run (64 hex digits)"
+                    .to_owned(),
             )
         })?;
         let trusted = Verifier::parse(&key).map_err(|e| wrong("ECITON_SIGNING_KEY", e.to_string()))?;

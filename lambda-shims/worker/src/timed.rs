@@ -27,7 +27,7 @@ impl Timed {
     }
 
     fn store(&self, key: &Key) -> Result<&dyn Store> {
-        let reason = "the function has no store: ECITON_BUCKET is not set".to_owned();
+        let reason = "the function has no object store, because ECITON_BUCKET is not set".to_owned();
         self.store.as_deref().ok_or_else(|| Error::Key { key: key.to_string(), reason })
     }
 

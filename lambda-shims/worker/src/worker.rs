@@ -266,11 +266,16 @@ impl Worker {
         }
         let absent = |reason: String| Error::Kernel { kernel: wanted.name.clone(), reason };
         if self.store.is_none() {
-            return Err(absent(format!("`{key}` is not in the package, and the function has no store")));
+            return Err(absent(format!(
+                "`{key}` is not in the package, and the function has no object store"
+            )));
         }
         let key = Key::new(key.as_str()).map_err(Error::Event)?;
-        let neither =
-            || absent(format!("`{key}` is neither in the package nor, to this function, in the store"));
+        let neither = || {
+            absent(format!(
+                "`{key}` is not in the package, and this function cannot find it in the object store"
+            ))
+        };
         // One byte more than allowed is requested, so that a larger kernel is recognised.
         let sealed = match self.store.get(&key, Some(0..MAX_BYTES as u64 + 1)).await {
             Err(Error::Store { source, .. }) if source.may_be_absent() => return Err(neither()),

@@ -215,7 +215,10 @@ fn coming(key: &Key, range: Option<&Range<u64>>, answer: &GetObjectOutput) -> Re
         first == range.start && Some(last) == range.end.min(all).checked_sub(1) && len == last - first + 1
     });
     if !right {
-        return Err(wrong(format!("requested the bytes {}..{}, but received {text:?} with {len} bytes", range.start, range.end)));
+        return Err(wrong(format!(
+            "requested the bytes {}..{}, but received {text:?} with {len} bytes",
+            range.start, range.end
+        )));
     }
     Ok(Coming { start: range.start, len, etag })
 }

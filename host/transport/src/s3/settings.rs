@@ -192,7 +192,10 @@ impl S3Settings {
         }
         if self.max_object_bytes > MAX_OBJECT_BYTES {
             let found = self.max_object_bytes;
-            return refused("max_object_bytes", format!("found {found}, but the maximum is {MAX_OBJECT_BYTES}"));
+            return refused(
+                "max_object_bytes",
+                format!("found {found}, but the maximum is {MAX_OBJECT_BYTES}"),
+            );
         }
         if !(1..=10).contains(&self.max_attempts) {
             return refused("max_attempts", format!("found {}, expected 1 to 10", self.max_attempts));

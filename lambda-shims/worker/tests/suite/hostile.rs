@@ -178,7 +178,7 @@ async fn only_signed_code_of_the_right_component_runs() {
     let fixture = without_package();
     let (name, text) = refusal(fixture.ask(&event).await);
     assert_eq!(name, "Eciton.Kernel");
-    assert!(text.contains("neither in the package nor"), "{text}");
+    assert!(text.contains("is not in the package, and this function cannot find it"), "{text}");
     let stranger = compile("linear", component("linear"), here, &signer("stranger")).unwrap();
     let mut changed = sealed("linear").to_vec();
     let middle = changed.len() / 2;

@@ -78,7 +78,7 @@ fn refusals_are_typed_and_the_process_goes_on() {
     refused(&instance.invoke(&vec![b'['; 8 << 20]), "Eciton.Event");
     let stranger = Case::new(Shape::loss(40, 7));
     let text = refused(&instance.invoke(&event(&stranger)), "Eciton.Kernel");
-    assert!(text.contains("`head`") && text.contains("no store"), "{text}");
+    assert!(text.contains("`head`") && text.contains("no object store"), "{text}");
     let large =
         Invocation { max_inline_bytes: 10, answer_key: None, ..case.inline(case.frame(Encoding::F32)) };
     refused(&instance.invoke(&large.to_json().unwrap()), "Eciton.Limit");
@@ -91,7 +91,7 @@ fn a_wrong_environment_is_told_to_the_caller() {
     let case = Case::new(Shape::linear(Kind::Forward, 17, 9, 5));
     let key = trusted().to_string();
     for (environment, words) in [
-        (vec![], "ECITON_SIGNING_KEY: missing"),
+        (vec![], "ECITON_SIGNING_KEY of the function: it is not set"),
         (vec![("ECITON_SIGNING_KEY", "0123")], "64 hex digits"),
         (vec![("ECITON_SIGNING_KEY", key.as_str()), ("ECITON_BUCKET", "b")], "AWS_ACCESS_KEY_ID"),
     ] {
