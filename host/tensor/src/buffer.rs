@@ -96,7 +96,10 @@ impl Buffer {
         if rows.checked_mul(stride) != Some(slab.len()) {
             return Err(Error::Argument {
                 operation: "buffer over a slab",
-                reason: format!("{} values for {rows} rows of {columns}, {stride} apart", slab.len()),
+                reason: format!(
+                    "{} values do not fit {rows} rows of {columns} values with a stride of {stride}",
+                    slab.len()
+                ),
             });
         }
         let data = NonNull::from(&*slab).cast::<f32>();
@@ -119,7 +122,7 @@ impl Buffer {
         if values.len() != rows * columns {
             return Err(Error::Argument {
                 operation: "from_rows",
-                reason: format!("{} values for {rows} x {columns}", values.len()),
+                reason: format!("{} values do not fill {rows} x {columns}", values.len()),
             });
         }
         let buffer = Self::zeroed(rows, columns)?;

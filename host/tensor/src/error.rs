@@ -65,7 +65,7 @@ pub enum Error {
         available: usize,
     },
     /// Streamed rows did not arrive before the deadline, or their sender failed.
-    #[error("waiting for row {row}: {reason}")]
+    #[error("row {row} did not arrive: {reason}")]
     NotArrived {
         /// Index of the first missing row.
         row: usize,

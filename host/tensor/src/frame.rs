@@ -191,5 +191,5 @@ fn check_crc(place: impl Fn() -> String, expected: u32, found: u32) -> Result<()
     if expected == found {
         return Ok(());
     }
-    Err(damaged(place(), format!("CRC-32 {expected:08x} was written, {found:08x} was found")))
+    Err(damaged(place(), format!("the CRC-32 is {found:08x}, but must be {expected:08x}")))
 }

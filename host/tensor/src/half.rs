@@ -128,7 +128,7 @@ impl HalfBuffer {
         if rows.checked_mul(columns) != Some(values.len()) {
             return Err(Error::Argument {
                 operation: "from_rows",
-                reason: format!("{} values for {rows} x {columns}", values.len()),
+                reason: format!("{} values do not fill {rows} x {columns}", values.len()),
             });
         }
         let buffer = Self::zeroed(rows, columns)?;

@@ -208,7 +208,7 @@ impl Matrix {
         let Matrix::Dense(d) = self else {
             return Err(Error::Unsupported {
                 operation: "columns",
-                reason: "sparse rows have no column views; take rows, or read them".to_owned(),
+                reason: "sparse rows have no column views; select rows, or read the rows".to_owned(),
             });
         };
         if d.extents.len() != 1 || start.checked_add(count).is_none_or(|end| end > d.columns.len()) {
@@ -258,7 +258,7 @@ impl Matrix {
         let Matrix::Dense(d) = self else {
             return Err(Error::Unsupported {
                 operation: "split-rows, group-rows",
-                reason: "sparse rows are neither split nor grouped; read them".to_owned(),
+                reason: "sparse rows cannot be split or grouped; read the rows instead".to_owned(),
             });
         };
         if rows.checked_mul(columns) != self.rows().checked_mul(self.columns()) {
@@ -348,7 +348,7 @@ impl Matrix {
     pub fn select(&self, rows: &[u32]) -> Result<Self> {
         let count = self.rows();
         if let Some(row) = rows.iter().find(|&&row| row as usize >= count) {
-            let reason = format!("row {row} of {count}");
+            let reason = format!("row {row} does not exist, because the matrix has {count} rows");
             return Err(Error::Argument { operation: "select rows", reason });
         }
         match self {
@@ -387,7 +387,7 @@ impl Dense {
         let fits = to.rows() == rows.len() && to.columns() == view.columns();
         if !fits || rows.iter().any(|&row| row as usize >= view.rows()) {
             let reason = format!(
-                "{} rows of {} columns of [{}, {}]",
+                "{} rows of {} columns cannot be selected from a matrix of {} x {}",
                 rows.len(),
                 to.columns(),
                 view.rows(),

@@ -100,7 +100,7 @@ impl<T: Plain> Slab<T> {
         let wrong = |reason: String| Error::Argument { operation: "slab", reason };
         let bytes = owner.bytes();
         let Some(part) = bytes.get(range.clone()) else {
-            return Err(wrong(format!("bytes {range:?} of {}", bytes.len())));
+            return Err(wrong(format!("bytes {range:?} are out of range: there are {} bytes", bytes.len())));
         };
         if part.is_empty() {
             // An empty range has no values, so its alignment does not matter.
@@ -108,10 +108,12 @@ impl<T: Plain> Slab<T> {
         }
         let width = size_of::<T>();
         if !part.len().is_multiple_of(width) || !part.as_ptr().addr().is_multiple_of(align_of::<T>()) {
-            return Err(wrong(format!("bytes {range:?} are no aligned values of {width} bytes")));
+            return Err(wrong(format!("bytes {range:?} are not aligned values of {width} bytes")));
         }
         if cfg!(target_endian = "big") && width > 1 {
-            return Err(wrong("bytes with the lowest first cannot be used in place here".to_owned()));
+            return Err(wrong(
+                "little-endian bytes cannot be used in place on this big-endian processor".to_owned(),
+            ));
         }
         // The pointer of a slice is never null.
         let data = NonNull::from(part).cast::<T>();

@@ -77,7 +77,7 @@ impl SparseRows {
         }
         if indices.len() != values.len() || indices.len() >= MAX_STORED {
             return Err(bad(format!(
-                "{} columns for {} values; both must be the same, below 2^30",
+                "there are {} column indices for {} values, but the two numbers must be equal and below 2^30",
                 indices.len(),
                 values.len()
             )));

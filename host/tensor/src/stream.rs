@@ -104,7 +104,7 @@ impl Drop for Sender {
     fn drop(&mut self) {
         let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.rows < self.0.buffer.rows() && progress.failure.is_none() {
-            progress.failure = Some("the sender was dropped".to_owned());
+            progress.failure = Some("its sender has stopped".to_owned());
         }
         self.0.changed.notify_all();
     }
@@ -148,7 +148,7 @@ impl Arriving {
                 Some(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        let reason = format!("not within {:?}", deadline.unwrap_or_default());
+                        let reason = format!("the deadline of {:?} has passed", deadline.unwrap_or_default());
                         return Err(Error::NotArrived { row: progress.rows, reason, timed_out: true });
                     }
                     shared.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0

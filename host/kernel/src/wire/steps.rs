@@ -185,7 +185,7 @@ pub(super) fn refuse<T>(what: &str, reason: impl Into<String>) -> Result<T> {
 }
 
 pub(super) fn small(value: usize) -> Result<u32> {
-    u32::try_from(value).map_err(|_| wire(CALL, format!("{value} rows; below 2^32 are allowed")))
+    u32::try_from(value).map_err(|_| wire(CALL, format!("{value} rows exceed the maximum of 2^32 - 1")))
 }
 
 impl CallRef {

@@ -64,15 +64,21 @@ impl PartInfo {
     /// Checks that the part's length matches its type and its numbers of rows and columns.
     pub(super) fn check(&self, place: impl Fn() -> String) -> Result<()> {
         if self.rows > u64::from(u32::MAX) {
-            return Err(malformed(place(), format!("{} rows; below 2^32 are allowed", self.rows)));
+            return Err(malformed(
+                place(),
+                format!("it has {} rows, but must have fewer than 2^32", self.rows),
+            ));
         }
         let expected = match self.kind {
             Kind::Ids if self.columns != 1 => {
-                return Err(malformed(place(), format!("ids with {} columns, not 1", self.columns)));
+                return Err(malformed(
+                    place(),
+                    format!("it has ids with {} columns, but ids have 1 column", self.columns),
+                ));
             }
             Kind::Ids => self.rows.checked_mul(4),
             Kind::Rows(_) if self.columns == 0 && self.rows > 0 => {
-                return Err(malformed(place(), format!("{} rows without columns", self.rows)));
+                return Err(malformed(place(), format!("it has {} rows without columns", self.rows)));
             }
             Kind::Rows(_) => self.rows.checked_mul(self.row_bytes().unwrap_or(0)),
             Kind::Sparse(encoding) => {
@@ -85,7 +91,10 @@ impl PartInfo {
         if expected != Some(self.bytes_len) {
             return Err(malformed(
                 place(),
-                format!("{} bytes for {:?} of {} x {}", self.bytes_len, self.kind, self.rows, self.columns),
+                format!(
+                    "it has {} bytes, which do not fit {:?} of {} x {}",
+                    self.bytes_len, self.kind, self.rows, self.columns
+                ),
             ));
         }
         Ok(())
@@ -106,7 +115,10 @@ impl PartInfo {
     fn from_entry(entry: &[u8; ENTRY], place: impl Fn() -> String) -> Result<Self> {
         let zeros = entry[1..4].iter().chain(&entry[36..]).all(|&b| b == 0);
         let Some(kind) = Kind::from_code(entry[0]).filter(|_| zeros) else {
-            return Err(malformed(place(), format!("an entry of kind {}; 1 to 9 are known", entry[0])));
+            return Err(malformed(
+                place(),
+                format!("it has the kind {}, but only the kinds 1 to 9 exist", entry[0]),
+            ));
         };
         let part = Self {
             kind,
@@ -171,24 +183,27 @@ impl Header {
     /// [`Error::Frame`](crate::Error::Frame) if they are not a prefix, or a limit is exceeded.
     pub fn len_from_prefix(bytes: &[u8]) -> Result<usize> {
         let Some(prefix) = bytes.first_chunk::<{ Self::PREFIX }>() else {
-            return Err(damaged("prefix", format!("{} bytes of {}", bytes.len(), Self::PREFIX)));
+            return Err(damaged("prefix", format!("found {} of {} bytes", bytes.len(), Self::PREFIX)));
         };
         if prefix[..4] != MAGIC {
             return Err(malformed("prefix", format!("it begins with {:02x?}, not \"ECF1\"", &prefix[..4])));
         }
         let (parts, meta_len) = (word(prefix, 16) as usize, word(prefix, 20) as usize);
         if parts > MAX_PARTS {
-            return Err(malformed("prefix", format!("{parts} parts; {MAX_PARTS} are allowed")));
+            return Err(malformed("prefix", format!("it has {parts} parts, but the maximum is {MAX_PARTS}")));
         }
         if meta_len > MAX_META_BYTES {
             return Err(malformed(
                 "prefix",
-                format!("{meta_len} bytes of meta; {MAX_META_BYTES} are allowed"),
+                format!("it has {meta_len} bytes of metadata, but the maximum is {MAX_META_BYTES}"),
             ));
         }
         let (found, expected) = (word(prefix, 4) as usize, header_len(meta_len, parts));
         if found != expected || word(prefix, 28) != 0 {
-            return Err(malformed("prefix", format!("a header of {found} bytes, not {expected}")));
+            return Err(malformed(
+                "prefix",
+                format!("the header has {found} bytes, but must have {expected}"),
+            ));
         }
         Ok(expected)
     }
@@ -201,7 +216,7 @@ impl Header {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let header_len = Self::len_from_prefix(bytes)?;
         let Some(header) = bytes.get(..header_len) else {
-            return Err(damaged("header", format!("{} bytes of {header_len}", bytes.len())));
+            return Err(damaged("header", format!("found {} of {header_len} bytes", bytes.len())));
         };
         check_crc(|| "header".to_owned(), word(header, COVERED), checksum(header))?;
         let (bytes_len, count, meta_len) =
@@ -217,15 +232,21 @@ impl Header {
             let place = || format!("part {i}");
             let part = PartInfo::from_entry(entry, place)?;
             if Some(part.offset) != next_offset(end) {
-                return Err(malformed(place(), format!("it begins at {}, after {end}", part.offset)));
+                return Err(malformed(
+                    place(),
+                    format!("it begins at byte {}, but the part before it ends at byte {end}", part.offset),
+                ));
             }
             end = part.offset.checked_add(part.bytes_len).filter(|&e| e <= MAX_FRAME_BYTES).ok_or_else(
-                || malformed(place(), format!("it ends after {MAX_FRAME_BYTES} bytes, which are allowed")),
+                || malformed(place(), format!("it ends after byte {MAX_FRAME_BYTES}, which is the maximum")),
             )?;
             parts.push(part);
         }
         if end != bytes_len {
-            return Err(malformed("prefix", format!("a frame of {bytes_len} bytes; its parts end at {end}")));
+            return Err(malformed(
+                "prefix",
+                format!("the frame has {bytes_len} bytes, but its parts end at byte {end}"),
+            ));
         }
         Ok(Self { meta: meta.to_vec(), parts, bytes_len, header_len })
     }

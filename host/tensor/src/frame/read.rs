@@ -27,7 +27,7 @@ impl<'a> Frame<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         let header = Header::parse(bytes)?;
         if bytes.len() as u64 != header.bytes_len {
-            return Err(damaged("data", format!("{} bytes of {}", bytes.len(), header.bytes_len)));
+            return Err(damaged("data", format!("found {} of {} bytes", bytes.len(), header.bytes_len)));
         }
         let mut end = header.header_len as u64;
         for (i, part) in header.parts.iter().enumerate() {
@@ -35,7 +35,7 @@ impl<'a> Frame<'a> {
             // header.
             let gap = bytes.get(end as usize..part.offset as usize).unwrap_or_default();
             if gap.iter().any(|&b| b != 0) {
-                return Err(damaged(format!("part {i}"), "what precedes it is not zero"));
+                return Err(damaged(format!("part {i}"), "the bytes before it are not zero"));
             }
             end = part.offset + part.bytes_len;
         }
@@ -100,7 +100,7 @@ impl PartInfo {
         self.check(place)?;
         self.check_len(&place, bytes)?;
         let Kind::Rows(encoding) = self.kind else {
-            return Err(malformed(place(), format!("dense rows are wanted, {:?} were found", self.kind)));
+            return Err(malformed(place(), format!("found {:?}, expected dense rows", self.kind)));
         };
         let end = first.saturating_add(rows.rows() as u64);
         let fits = end <= self.rows && rows.columns() as u64 == u64::from(self.columns);
@@ -121,7 +121,7 @@ impl PartInfo {
 
     fn check_len(&self, place: &dyn Fn() -> String, bytes: &[u8]) -> Result<()> {
         if bytes.len() as u64 != self.bytes_len {
-            return Err(damaged(place(), format!("{} bytes of {}", bytes.len(), self.bytes_len)));
+            return Err(damaged(place(), format!("found {} of {} bytes", bytes.len(), self.bytes_len)));
         }
         Ok(())
     }

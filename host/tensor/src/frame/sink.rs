@@ -36,7 +36,7 @@ impl RowSink {
     pub fn new(part: &PartInfo, sender: Sender) -> Result<Self> {
         part.check(|| "part".to_owned())?;
         let Kind::Rows(encoding) = part.kind else {
-            return Err(malformed("part", format!("dense rows are wanted, {:?} were found", part.kind)));
+            return Err(malformed("part", format!("found {:?}, expected dense rows", part.kind)));
         };
         Ok(Self {
             width: encoding.row_bytes(part.columns as usize),
@@ -100,10 +100,10 @@ impl RowSink {
     fn take(&mut self, bytes: &[u8]) -> Result<()> {
         let received = self.received.saturating_add(bytes.len() as u64);
         if self.sender.is_none() {
-            return Err(damaged("part", "it failed before"));
+            return Err(damaged("part", "it has already failed"));
         }
         if received > self.part.bytes_len {
-            return Err(damaged("part", format!("{received} bytes of {}", self.part.bytes_len)));
+            return Err(damaged("part", format!("found {received} of {} bytes", self.part.bytes_len)));
         }
         self.received = received;
         self.crc.update(bytes);
@@ -117,14 +117,14 @@ impl RowSink {
 
     fn check_all(&self) -> Result<()> {
         if self.received != self.part.bytes_len {
-            return Err(damaged("part", format!("{} bytes of {}", self.received, self.part.bytes_len)));
+            return Err(damaged("part", format!("found {} of {} bytes", self.received, self.part.bytes_len)));
         }
         check_crc(|| "part".to_owned(), self.part.crc32, self.crc.clone().finalize())
     }
 
     /// Sends the first `len` pending bytes, which are complete rows, to the readers.
     fn pass(&mut self, len: usize) -> Result<()> {
-        let Some(sender) = &mut self.sender else { return Err(damaged("part", "it failed before")) };
+        let Some(sender) = &mut self.sender else { return Err(damaged("part", "it has already failed")) };
         let rows = self.pending.get(..len).unwrap_or_default();
         let columns = self.part.columns as usize;
         self.values.resize(len.checked_div(self.width).unwrap_or(0) * columns, 0.0);
@@ -140,7 +140,8 @@ impl Drop for RowSink {
         if let Some(sender) = self.sender.take()
             && self.received < self.part.bytes_len
         {
-            let e: Error = damaged("part", format!("{} bytes of {}", self.received, self.part.bytes_len));
+            let e: Error =
+                damaged("part", format!("found {} of {} bytes", self.received, self.part.bytes_len));
             sender.fail(&e.to_string());
         }
     }

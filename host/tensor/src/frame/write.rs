@@ -123,7 +123,7 @@ impl<'a> Writer<'a> {
         self.numbers(encoding)?;
         let columns = rows.first().map_or(0, View::columns);
         if let Some(other) = rows.iter().find(|v| v.columns() != columns) {
-            let reason = format!("rows of {columns} and of {} columns in one part", other.columns());
+            let reason = format!("it has rows of {columns} and of {} columns", other.columns());
             return Err(malformed(format!("part {}", self.parts.len()), reason));
         }
         let count = rows.iter().map(View::rows).sum();
@@ -144,9 +144,10 @@ impl<'a> Writer<'a> {
     fn numbers(&self, encoding: Encoding) -> Result<()> {
         match encoding {
             Encoding::F32 | Encoding::Bf16 => Ok(()),
-            Encoding::Bits(_) => {
-                Err(malformed(format!("part {}", self.parts.len()), "rows of numbers as signs"))
-            }
+            Encoding::Bits(_) => Err(malformed(
+                format!("part {}", self.parts.len()),
+                "rows of numbers cannot be stored as signs",
+            )),
         }
     }
 
@@ -173,8 +174,9 @@ impl<'a> Writer<'a> {
             return Err(malformed(place(), format!("a frame has at most {MAX_PARTS} parts")));
         }
         let (rows, stored) = (rows as u64, stored as u64);
-        let columns = u32::try_from(columns)
-            .map_err(|_| malformed(place(), format!("{columns} columns; below 2^32 are allowed")))?;
+        let columns = u32::try_from(columns).map_err(|_| {
+            malformed(place(), format!("it has {columns} columns, but must have fewer than 2^32"))
+        })?;
         let bytes_len = match kind {
             Kind::Ids => rows.checked_mul(4),
             Kind::Rows(e) => rows.checked_mul(e.row_bytes(columns as usize) as u64),
@@ -187,7 +189,9 @@ impl<'a> Writer<'a> {
         let (Some(offset), Some(bytes_len), Some(end)) =
             (offset, bytes_len, end.filter(|&end| end <= MAX_FRAME_BYTES - Header::MAX_BYTES as u64))
         else {
-            let reason = format!("{rows} x {columns}: a frame has at most {MAX_FRAME_BYTES} bytes");
+            let reason = format!(
+                "{rows} x {columns} values exceed the maximum size of a frame, {MAX_FRAME_BYTES} bytes"
+            );
             return Err(malformed(place(), reason));
         };
         let info = PartInfo { kind, rows, columns, offset, bytes_len, crc32: 0 };
@@ -232,7 +236,7 @@ impl<'a> Writer<'a> {
     /// `room`.
     pub fn finish_late(self, room: usize, meta: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>> {
         let too_long = |len: usize, allowed: usize| {
-            malformed("meta", format!("{len} bytes of meta; {allowed} are allowed"))
+            malformed("meta", format!("the metadata has {len} bytes, but the maximum is {allowed}"))
         };
         if room > MAX_META_BYTES {
             return Err(too_long(room, MAX_META_BYTES));

@@ -349,13 +349,13 @@ fn readers_of_a_broken_stream_see_a_failure() {
     sink.push(&data[..data.len() - 1]).unwrap();
     assert!(arriving.wait(1, Some(Duration::ZERO)).unwrap() >= 1, "the first rows are there already");
     assert!(matches!(sink.finish(), Err(Error::Damaged { .. })));
-    broken(&arriving, "1199999 bytes of 1200000");
+    broken(&arriving, "1199999 of 1200000 bytes");
     // Too many bytes.
     let (mut sink, arriving) = RowSink::channel(&part).unwrap();
     sink.push(&data).unwrap();
     assert!(matches!(sink.push(&[0]), Err(Error::Damaged { .. })));
     assert!(sink.push(&[]).is_err() && sink.finish().is_err(), "it stays broken");
-    broken(&arriving, "1200001 bytes of 1200000");
+    broken(&arriving, "1200001 of 1200000 bytes");
     // A change in the first row, which readers have already seen.
     let mut changed = data.clone();
     changed[2] ^= 1;
@@ -367,7 +367,7 @@ fn readers_of_a_broken_stream_see_a_failure() {
     let (mut sink, arriving) = RowSink::channel(&part).unwrap();
     sink.push(&data[..500_000]).unwrap();
     drop(sink);
-    broken(&arriving, "500000 bytes of 1200000");
+    broken(&arriving, "500000 of 1200000 bytes");
     let (sink, arriving) = RowSink::channel(&part).unwrap();
     sink.fail("the store went away");
     broken(&arriving, "the store went away");

@@ -58,7 +58,7 @@ impl Numbers {
 pub fn held(m: &Matrix) -> Held {
     match m {
         Matrix::Dense(d) => d.hold(None).unwrap(),
-        Matrix::Sparse(_) => panic!("dense rows are wanted"),
+        Matrix::Sparse(_) => panic!("expected dense rows"),
     }
 }
 
