@@ -68,7 +68,7 @@ class Mapped(Case):
         made = eciton.graph(np.stack([np.arange(39), np.arange(1, 40)]), x=x, y=np.arange(40) % 2)
         with open(path, "r+b") as file:
             file.write(b"\1")
-        with self.assertRaisesRegex(ValueError, "x.f32.*leave data alone"):
+        with self.assertRaisesRegex(ValueError, "x.f32.*do not change data"):
             train(made)
 
     def test_messages_spell_out_control_characters(self) -> None:

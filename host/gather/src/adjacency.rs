@@ -393,7 +393,7 @@ fn lists(vertices: u64, mut pairs: Vec<(u32, u32)>) -> Result<Adjacency> {
 /// number of list entries. Returns `None` if the offsets are valid.
 pub fn offsets_fault(offsets: &[u64], stored: u64) -> Option<String> {
     match offsets {
-        [] => Some("no offset".to_owned()),
+        [] => Some("no offsets".to_owned()),
         [first, .., last] if (*first, *last) != (0, stored) => {
             Some(format!("offsets from {first} to {last}"))
         }

@@ -48,8 +48,8 @@ pub enum Error {
     },
     /// A pickle asks for a Python object that is not on the reader's list of harmless objects.
     #[error(
-        "{place}: the pickle asks for {global}, which this reader refuses (it knows arrays, sparse \
-         rows, lists and dictionaries, and runs no code); do not open this file with Python's pickle \
+        "{place}: the pickle asks for {global}, which this reader refuses (it reads arrays, sparse \
+         rows, lists and dictionaries, and executes no code); do not open this file with Python's pickle \
          unless you trust who made it"
     )]
     ForbiddenGlobal {

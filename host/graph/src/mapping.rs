@@ -80,9 +80,9 @@ pub fn check_unchanged() -> Result<Option<PathBuf>> {
         Some(Change::Replaced { path }) => Ok(Some(path)),
         Some(Change::Content { path, bytes: [then, now] }) => Err(Error::Malformed {
             place: Place::whole(path.display().to_string()),
-            expected: format!("the file as it was mapped, {then} bytes"),
-            found: format!("{now} bytes, written meanwhile"),
-            remedy: "leave data alone during a run: restore the file, then continue with `eciton resume`, or \
+            expected: format!("the file as it was at the start of the run, {then} bytes"),
+            found: format!("{now} bytes, changed during the run"),
+            remedy: "do not change data during a run: restore the file, then continue with `eciton resume`, or \
                      start again",
         }),
     }

@@ -48,8 +48,9 @@ pub fn read_private(path: &Path, most: u64) -> Result<Vec<u8>> {
 
 fn read_opened(file: File, most: u64) -> Result<Vec<u8>> {
     let length = file.metadata()?.len();
-    let too_large =
-        |found: u64| Error::new(ErrorKind::FileTooLarge, format!("{found} bytes, above the limit of {most}"));
+    let too_large = |found: u64| {
+        Error::new(ErrorKind::FileTooLarge, format!("it has {found} bytes, above the limit of {most}"))
+    };
     if length > most {
         return Err(too_large(length));
     }
@@ -120,7 +121,7 @@ fn read_pipe(path: &Path) -> Result<Option<File>> {
     opened.map(Some).map_err(|error| match error.raw_os_error() {
         Some(libc::ENXIO) => Error::new(
             ErrorKind::InvalidInput,
-            "a pipe without a reader: start its reader first, or give a file",
+            "a pipe without a reader: start the reader first, or use a file",
         ),
         _ => error,
     })

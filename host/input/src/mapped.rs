@@ -221,9 +221,9 @@ mod signal {
         INSTALLED.call_once(install);
         let path = crate::text::shown(&path.display().to_string());
         let message = format!(
-            "error: {path}: the file was changed or shortened while a run read it (found by a fault of the \
-             processor, expected the content that was checked at the start); leave data alone during a run: \
-             restore the file, then continue with `eciton resume`, or start again\n"
+            "error: {path}: the file was changed or shortened while a run read it (the operating system reported \
+             a memory fault); do not change data during a run: restore the file, then continue with `eciton \
+             resume`, or start again\n"
         );
         let mut message = message.into_bytes().into_boxed_slice();
         let free = |entry: &Entry| {

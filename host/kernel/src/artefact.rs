@@ -131,7 +131,7 @@ pub fn open<'a>(sealed: &'a [u8], trusted: &Verifier) -> Result<Verified<'a>, Re
     let (signed, signature) = sealed
         .split_last_chunk::<SIGNATURE_LEN>()
         .filter(|(signed, _)| signed.len() >= HEAD_LEN)
-        .ok_or_else(|| malformed(format!("{} bytes", sealed.len())))?;
+        .ok_or_else(|| malformed(format!("it has {} bytes only", sealed.len())))?;
     let mut rest = signed;
     let head = |rest: &mut &'a [u8], len: usize| -> &'a [u8] { rest.split_off(..len).unwrap_or_default() };
     let word = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));

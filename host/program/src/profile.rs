@@ -149,8 +149,9 @@ impl Default for Profile {
     fn default() -> Self {
         Self {
             version: PROFILE_VERSION,
-            source: "built in: measurements of the design notes and estimates, not measured on your machines"
-                .to_owned(),
+            source:
+                "built in: measurements from the design notes and estimates, not measured on your machines"
+                    .to_owned(),
             host: HostPace {
                 seconds_per_flop: 1.0 / 134e9,
                 seconds_per_edge_value: 9.1e-11,

@@ -346,9 +346,9 @@ fn a_store_that_changes_during_a_run_ends_it_with_the_name_of_the_file() {
     };
     let shorten = |store: &Path| drop(File::create(store.join("features.f32")).unwrap());
     let (code, err) = changed_while_training("30000", shorten);
-    assert!(code == Some(1) && err.contains("features.f32") && err.contains("leave data alone"), "{err}");
+    assert!(code == Some(1) && err.contains("features.f32") && err.contains("do not change data"), "{err}");
     let (code, err) = changed_while_training("30000", |store| drop(flip(&store.join("features.f32"))));
-    assert!(code == Some(1) && err.contains("features.f32") && err.contains("leave data alone"), "{err}");
+    assert!(code == Some(1) && err.contains("features.f32") && err.contains("do not change data"), "{err}");
     // Without a trace in the file's times, the checksum at the end finds it.
     let hidden = |store: &Path| {
         let (file, modified) = flip(&store.join("features.f32"));

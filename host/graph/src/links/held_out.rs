@@ -195,7 +195,7 @@ impl Others<'_> {
         drawn.find(fine).map(|other| (kept, other)).ok_or_else(|| {
             let links = Links::new(self.graph).partners(kept).count() as u64;
             let possible = u64::from(self.graph.vertices()) - 1;
-            self.none(n, Some(kept), (links, possible), "draw any two vertices, or take another seed")
+            self.none(n, Some(kept), (links, possible), "draw any two vertices, or use another seed")
         })
     }
 

@@ -72,7 +72,9 @@ impl Draw {
             Self::Folds { folds, fold, stratified } => {
                 let classes = if stratified { by_class(labels, rows)? } else { vec![rows] };
                 if (count as u64) < u64::from(folds) {
-                    return refuse(format!("{folds} folds, but only {count} labelled rows; use fewer folds"));
+                    return refuse(format!(
+                        "there are {folds} folds, but only {count} labelled rows; use fewer folds"
+                    ));
                 }
                 let dealt = classes.into_iter().flat_map(|class| shuffled(class, &mut random));
                 deal(dealt, folds.max(1), fold)
