@@ -46,8 +46,8 @@ enum Use {
 /// Reservation of a worker index, which becomes free when the reservation is dropped.
 #[derive(Debug)]
 pub struct Seat {
-    /// The worker index, which is also the index of the worker's token.
-    pub place: u32,
+    /// Index of the worker, which is also that of its token.
+    pub index: u32,
     uses: Arc<Mutex<Vec<Use>>>,
     after: Use,
 }
@@ -62,7 +62,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = uses.get_mut(self.place as usize) {
+        if let Some(found) = uses.get_mut(self.index as usize) {
             *found = self.after;
         }
     }
@@ -251,24 +251,24 @@ impl Door {
             return Err((reason, false));
         }
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = hello.place;
-        match uses.get_mut(place as usize) {
+        let index = hello.place;
+        match uses.get_mut(index as usize) {
             Some(found) if *found == Use::Free => *found = Use::Taken,
             Some(Use::Closed) => {
                 return Err((
                     format!(
-                        "worker index {place} is closed, because its workers gave wrong answers or failed too often"
+                        "worker index {index} is closed, because its workers gave wrong answers or failed too often"
                     ),
                     false,
                 ));
             }
             _ => {
                 return Err((
-                    format!("worker index {place} is in use by another worker with the same token"),
+                    format!("worker index {index} is in use by another worker with the same token"),
                     true,
                 ));
             }
         }
-        Ok(Seat { place, uses: self.uses.clone(), after: Use::Free })
+        Ok(Seat { index, uses: self.uses.clone(), after: Use::Free })
     }
 }

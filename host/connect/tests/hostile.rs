@@ -85,7 +85,7 @@ async fn strangers_are_counted_and_hold_nobody_up() {
     // Silent connections are still open when a worker connects.
     let begun = Instant::now();
     let (joined, _dialled) = join(&mut listener, &tokens[0]).await;
-    assert_eq!(joined.seat.place, 0);
+    assert_eq!(joined.seat.index, 0);
     assert!(begun.elapsed() < limits::HANDSHAKE, "{:?}", begun.elapsed());
     let strangers = || listener.refusals.strangers.load(Ordering::Relaxed);
     until("those that sent something wrong were shown out", || strangers() >= 75).await;
@@ -112,7 +112,7 @@ async fn a_thousand_idle_strangers_keep_no_worker_out() {
     let begun = Instant::now();
     for token in &tokens {
         let (joined, _dialled) = join(&mut listener, token).await;
-        assert_eq!(joined.seat.place, token.place);
+        assert_eq!(joined.seat.index, token.place);
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let strangers = || listener.refusals.strangers.load(Ordering::Relaxed);
@@ -154,7 +154,7 @@ async fn a_token_is_for_one_worker_of_one_run_at_a_time() {
     // The first worker leaves, and another one may join.
     drop((joined, dialled));
     let (joined, _dialled) = join(&mut listener, &tokens[0]).await;
-    assert_eq!(joined.seat.place, 0);
+    assert_eq!(joined.seat.index, 0);
 }
 
 /// Treatment of the worker's bytes after the first [`FIRST`].

@@ -22,7 +22,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// connection.
 pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
     while let Some(joined) = listener.next().await {
-        let at = Location::worker(joined.seat.place);
+        let at = Location::worker(joined.seat.index);
         let (out, messages) = mpsc::unbounded_channel();
         let mut state = shared.lock();
         if state.closed {
@@ -62,7 +62,7 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
 /// Then reports the end of the connection with number `id`.
 async fn converse(shared: Arc<Shared>, id: u64, joined: Joined, messages: mpsc::UnboundedReceiver<Message>) {
     let Joined { seat, receiver, sender, .. } = joined;
-    let at = (Location::worker(seat.place), id);
+    let at = (Location::worker(seat.index), id);
     let mut reading = pin!(read(&shared, at, receiver));
     let mut writing = pin!(write(&shared, at.0, sender, messages));
     let (reason, wrote) = tokio::select! {

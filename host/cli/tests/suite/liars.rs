@@ -259,7 +259,7 @@ async fn stand_in(
     let at = listener.address.to_string();
     tokio::spawn(async move {
         while let Some(Joined { seat, receiver, sender, .. }) = listener.next().await {
-            let token = tokens.iter().find(|token| token.place == seat.place).unwrap();
+            let token = tokens.iter().find(|token| token.place == seat.index).unwrap();
             let Ok(dialled) = dial(&address, token, hello(), Duration::ZERO).await else { continue };
             tokio::spawn(async move {
                 let spoiler = |seed| Some(Spoiler::new(seed, 10));
