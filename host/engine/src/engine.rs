@@ -300,7 +300,7 @@ impl Engine {
             Event::Synchronise => self.synchronise(),
             Event::StopRequested => self.stop_requested(),
             Event::Cancelled => self.cancelled(),
-            Event::Lost { at } => self.worker_lost(at),
+            Event::WorkerFailed { at } => self.worker_lost(at),
             Event::Forgot { at } => self.worker_forgot(at),
             Event::Joined { at } => self.worker_joined(at),
         }

@@ -46,11 +46,11 @@ pub enum Event {
     /// and read only rows of their own round. Asynchronous training ends this way when it is close
     /// to its target. Before [`Event::Started`], this event makes all rounds synchronous.
     Synchronise,
-    /// A worker of lanes (shares of the pipeline) failed. Other workers continue its lanes and run
-    /// its unfinished steps again. If a lost attempt is answered first after all, that answer
-    /// counts.
-    Lost {
-        /// Location of the failed worker.
+    /// A worker of lanes (shares of the pipeline) failed. Its lanes continue on other workers, and
+    /// the steps that it was running are run again. If an answer of a lost attempt still arrives
+    /// first, it counts.
+    WorkerFailed {
+        /// Location of the worker.
         at: Location,
     },
     /// A worker no longer has the rows that a step reads. The steps that computed the missing rows

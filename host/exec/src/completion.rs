@@ -90,9 +90,9 @@ pub enum Completion {
         /// Key of the attempt: its stage, round, interval and attempt number.
         key: TaskKey,
     },
-    /// A worker failed, and all rows and parameters that it stored are lost. The executor does not
-    /// report the ends of jobs that only this worker could run.
-    Lost {
+    /// A worker failed, and all that it stored is lost. The executor does not report the ends of
+    /// the worker's jobs of lanes (jobs that only this worker could run).
+    WorkerFailed {
         /// Location of the worker.
         at: Location,
     },
@@ -136,7 +136,7 @@ impl Completion {
     pub fn pass(&self) -> Option<u32> {
         match *self {
             Self::Ended { pass, .. } | Self::Overdue { pass, .. } => Some(pass),
-            Self::Lost { .. }
+            Self::WorkerFailed { .. }
             | Self::Forgot { .. }
             | Self::Warned { .. }
             | Self::Joined { .. }

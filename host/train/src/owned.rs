@@ -608,7 +608,7 @@ fn ask<M: Executor + ?Sized>(
                     }
                 }
                 other => {
-                    if let Completion::Lost { at } | Completion::Forgot { at } = other {
+                    if let Completion::WorkerFailed { at } | Completion::Forgot { at } = other {
                         let mut open = workers.iter().zip(&frames);
                         gone = gone.or(open.find(|(of, frame)| **of == at && frame.is_none()).map(|_| at));
                     }

@@ -434,7 +434,7 @@ impl Shared {
         if !closed {
             let text = format!("{at} was removed from the run: {reason}");
             self.inbox.note(Completion::Warned { at, text });
-            self.inbox.note(Completion::Lost { at });
+            self.inbox.note(Completion::WorkerFailed { at });
         }
         let deserted = state.is_empty() && !closed && !state.deserted && self.settings.lanes;
         if deserted {

@@ -167,7 +167,7 @@ impl<'a> World<'a> {
         self.holds.retain(|(_, at)| *at != worker);
         let of = |event: &Event| matches!(event, Event::Completed { key, .. } if doing.contains(key));
         self.coming.retain(|_, event| !of(event));
-        self.deliver(Event::Lost { at: worker });
+        self.deliver(Event::WorkerFailed { at: worker });
         // What it did is never heard of, reported lost, or was answered in the last moment.
         for key in doing {
             match self.random.below(3) {

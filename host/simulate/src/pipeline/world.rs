@@ -159,7 +159,7 @@ impl<'a> World<'a> {
                 }
                 self.report.losses += 1;
                 self.put(self.now + self.places.preemption.back, Item::Back { at });
-                self.deliver(Event::Lost { at });
+                self.deliver(Event::WorkerFailed { at });
             }
             Item::Back { at } => {
                 if let Some(alive) = self.alive.get_mut(at.index()) {

@@ -199,7 +199,7 @@ fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Resul
                 Completion::Deserted { reason } => return Err(Error::Workers(reason)),
                 Completion::Warned { at, text } => state.warn(at, &text),
                 Completion::Ended { .. } => state.counts.late += 1,
-                Completion::Lost { .. }
+                Completion::WorkerFailed { .. }
                 | Completion::Audited { .. }
                 | Completion::Forgot { .. }
                 | Completion::Joined { .. }

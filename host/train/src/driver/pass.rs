@@ -179,7 +179,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         // other lanes now.
         for (at, there) in Location::workers().zip(there).filter(|_| stages.is_on_lanes()) {
             let joined = if there { self.joined(at, state)? } else { None };
-            self.pending.push_back(joined.unwrap_or(Event::Lost { at }));
+            self.pending.push_back(joined.unwrap_or(Event::WorkerFailed { at }));
         }
         self.pending.push_back(Event::Started);
         loop {
@@ -443,13 +443,17 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 state.passes.aside.completions.push(other);
                 Ok(None)
             }
-            Completion::Lost { at } | Completion::Forgot { at } => match state.weights.owning_workers() {
-                // The failed worker had parameters, and rows that workers send to each other.
-                Some(owners) if owners.counts_on(at) => Err(Error::Gone { at }),
-                Some(_) => Ok(None),
-                None if matches!(completion, Completion::Lost { .. }) => Ok(Some(Event::Lost { at })),
-                None => Ok(Some(Event::Forgot { at })),
-            },
+            Completion::WorkerFailed { at } | Completion::Forgot { at } => {
+                match state.weights.owning_workers() {
+                    // The failed worker had parameters, and rows that workers send to each other.
+                    Some(owners) if owners.counts_on(at) => Err(Error::Gone { at }),
+                    Some(_) => Ok(None),
+                    None if matches!(completion, Completion::WorkerFailed { .. }) => {
+                        Ok(Some(Event::WorkerFailed { at }))
+                    }
+                    None => Ok(Some(Event::Forgot { at })),
+                }
+            }
             Completion::Joined { at } => match state.weights.owning_workers_mut() {
                 Some(owners) => {
                     owners.joins(at);
