@@ -47,11 +47,12 @@ pub enum Residence {
     /// The host stores the rows. Nothing is lost if a worker fails.
     #[default]
     Host,
-    /// The worker that ran the step stores the rows. If the worker fails, the rows are recomputed.
-    Places,
-    /// The worker that ran the step and the worker before it both store the rows. The worker before
-    /// it runs the forward step as well while it is idle (redundant computation).
-    Shadowed,
+    /// The worker that ran the step stores them. If it fails, the rows are recomputed.
+    Workers,
+    /// The worker that ran the step stores them, and so does the worker before it. While that
+    /// worker is idle, it also runs forward steps of the next worker's lanes (redundant
+    /// computation).
+    Redundant,
 }
 
 /// Settings of an engine. [`Settings::new`] creates default settings.

@@ -145,8 +145,8 @@ impl Session {
         settings.pipeline = config.pipeline;
         settings.lanes = config.lanes.lanes;
         settings.residence = match (config.executor.kind.has_workers(), config.workers.redundant) {
-            (true, false) => Residence::Places,
-            (true, true) => Residence::Shadowed,
+            (true, false) => Residence::Workers,
+            (true, true) => Residence::Redundant,
             (false, _) => Residence::Host,
         };
         if config.executor.kind.has_workers() {

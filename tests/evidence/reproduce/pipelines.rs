@@ -248,8 +248,8 @@ pub fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
         let quiet = quiet.run(&places(ON_DEMAND, Preemption::default()), seconds, 0)?;
         let (steady, steady_value) = (quiet.rows_per_s, quiet.rows_per_s * seconds / quiet.usd);
         let (host, host_value) = run(Residence::Host, &spot)?;
-        let (alone, _) = run(Residence::Places, &spot)?;
-        let (shadowed, _) = run(Residence::Shadowed, &spot)?;
+        let (alone, _) = run(Residence::Workers, &spot)?;
+        let (shadowed, _) = run(Residence::Redundant, &spot)?;
         let round = f64::from(found.rows * found.shape.micro) / steady;
         let restarts = (0..SEEDS)
             .map(|seed| f64::from(checkpointed(&preemption, (count, round), (10, 300.0), seconds, seed)))

@@ -239,8 +239,8 @@ pub(super) fn run(
     let planned = plan(&graph, &arguments.machine(), &arguments.wanted()).map_err(refused)?.plan;
     let residence = match arguments.hold {
         HoldName::Host => Residence::Host,
-        HoldName::Places => Residence::Places,
-        HoldName::Shadowed => Residence::Shadowed,
+        HoldName::Places => Residence::Workers,
+        HoldName::Shadowed => Residence::Redundant,
     };
     let mut pipeline = Pipeline::planned(&planned, &graph, residence);
     let owner = match arguments.host_link {

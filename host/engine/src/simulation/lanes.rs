@@ -563,7 +563,7 @@ fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are
         let (of, layers, intervals, branches, weights) = choose(random);
         let context = Context(format!("seed {seed}: {of:?}, {intervals} intervals, {layers}, {weights:?}"));
         let program = program(layers, branches, of);
-        let residences = [Residence::Host, Residence::Places, Residence::Shadowed];
+        let residences = [Residence::Host, Residence::Workers, Residence::Redundant];
         let residence = residences[random.below(3) as usize];
         let credit = 1 + random.below(3) as u32;
         let settings = Settings { residence, credit, ..settings(of, intervals, weights) };
@@ -584,12 +584,12 @@ fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are
         assert_eq!(smooth.store.value(), rough.store.value(), "the result depends on losses: {context:?}");
         losses += u64::from(chance > 0);
         retries += rough.engine.counters().retries;
-        let redone = residence == Residence::Places && rough.again > 0;
+        let redone = residence == Residence::Workers && rough.again > 0;
         again += u64::from(redone);
-        assert!(residence != Residence::Places || smooth.again == 0, "{context:?}");
+        assert!(residence != Residence::Workers || smooth.again == 0, "{context:?}");
         let counters = rough.engine.counters();
         assert_eq!(counters.again + counters.redundant, rough.again, "{context:?}");
-        assert!(residence == Residence::Shadowed || counters.redundant == 0, "{context:?}");
+        assert!(residence == Residence::Redundant || counters.redundant == 0, "{context:?}");
         // Without failures nothing is done again but by redundant computation.
         assert_eq!(smooth.engine.counters().again, 0, "{context:?}");
         redundant += u64::from(counters.redundant > 0);
@@ -642,7 +642,7 @@ fn a_shadow_makes_a_loss_cheaper() {
             assert!(world.run(Losses { at, chance: 0 }));
             world.ended
         };
-        for (sum, residence) in sums.chunks_mut(2).zip([Residence::Shadowed, Residence::Places]) {
+        for (sum, residence) in sums.chunks_mut(2).zip([Residence::Redundant, Residence::Workers]) {
             sum[0] += time(residence, None);
             sum[1] += time(residence, Some((at, 2, 2)));
         }
@@ -696,7 +696,7 @@ fn planted_defects_of_lanes_are_found() {
         let (of, layers, intervals, branches, weights) = choose(&mut Random(seed));
         let program = program(layers, branches, of);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let residences = [Residence::Shadowed, Residence::Places, Residence::Host];
+            let residences = [Residence::Redundant, Residence::Workers, Residence::Host];
             let residence = residences[seed as usize % 3];
             let credit = 1 + seed as u32 / 3 % 2;
             let settings = Settings { residence, credit, ..settings(of, intervals, weights) };

@@ -93,7 +93,7 @@ fn a_pipeline_outlives_its_places_and_beats_restarts() {
     let (mut host, mut alone, mut shadowed, mut restarts) = (0, 0, 0, 0);
     for seed in 0..5 {
         let reports =
-            [Residence::Host, Residence::Places, Residence::Shadowed].map(|residence| run(residence, seed));
+            [Residence::Host, Residence::Workers, Residence::Redundant].map(|residence| run(residence, seed));
         assert!(reports.iter().all(|report| report.losses > 10 && report.places < 12.0), "{reports:?}");
         host += reports[0].rounds;
         alone += reports[1].rounds;

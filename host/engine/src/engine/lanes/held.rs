@@ -149,7 +149,7 @@ impl Held {
     pub(super) fn wanted(&self, lane: usize, place: usize, step: Step) -> Option<Step> {
         match self.residence {
             Residence::Host => None,
-            Residence::Places | Residence::Shadowed => self.missing(lane, place, step),
+            Residence::Workers | Residence::Redundant => self.missing(lane, place, step),
         }
     }
 }
@@ -227,7 +227,7 @@ impl Engine {
 
     /// Submits forward steps of the next worker's lanes to idle workers (redundant computation).
     pub(super) fn hand_out_shadows(&mut self, lanes: &mut Lanes) {
-        if lanes.held.residence != Residence::Shadowed {
+        if lanes.held.residence != Residence::Redundant {
             return;
         }
         for place in 0..lanes.doing.len() {
