@@ -106,7 +106,7 @@ impl TensorKey {
     /// Returns the key under which a worker stores the tensor, which is this key with round 0. Rows
     /// of a later round therefore overwrite those of an earlier round.
     #[must_use]
-    pub const fn place(self) -> Self {
+    pub const fn cache_key(self) -> Self {
         match self {
             Self::Rows { pass, slot, interval, via, .. } => {
                 Self::Rows { pass, slot, round: Round(0), interval, via }
@@ -158,7 +158,7 @@ mod tests {
         }
         assert_eq!(all.map(|key| key.is_made_by_workers()).iter().filter(|made| **made).count(), 2);
         assert!(all[2].is_awaited() && !all[1].is_awaited());
-        assert_ne!(all[1], all[1].place());
+        assert_ne!(all[1], all[1].cache_key());
         assert_eq!(all[5].to_string(), "moment 1 of weight 3, update 5");
         assert!(toml::from_str::<TensorKey>("[weight]\nparameter = 1").is_err());
     }

@@ -104,21 +104,21 @@ impl Room {
     /// Removes the tensor `key` if it is cached. Rows are removed for every round of their slot
     /// (row buffer) and interval (range of vertices).
     pub(super) fn free(&mut self, key: &TensorKey) {
-        let place = key.place();
-        if let Some(kept) = self.kept.remove(&place) {
+        let key = key.cache_key();
+        if let Some(kept) = self.kept.remove(&key) {
             self.bytes -= kept.bytes;
-            self.order.retain(|known| *known != place);
+            self.order.retain(|known| *known != key);
         }
     }
 
     /// Returns true if the tensor `key` is cached.
     pub(super) fn has(&self, key: &TensorKey) -> bool {
-        self.kept.get(&key.place()).is_some_and(|kept| kept.key == *key)
+        self.kept.get(&key.cache_key()).is_some_and(|kept| kept.key == *key)
     }
 
     /// Returns the part with index `part` of a cached tensor, or `None` if it is not cached.
     pub(super) fn part(&self, key: &TensorKey, part: u32) -> Option<Decoded> {
-        let kept = self.kept.get(&key.place()).filter(|kept| kept.key == *key);
+        let kept = self.kept.get(&key.cache_key()).filter(|kept| kept.key == *key);
         kept?.parts.get(part as usize).cloned()
     }
 
@@ -131,8 +131,8 @@ impl Room {
     fn insert(&mut self, kept: Kept) {
         self.bytes += kept.bytes;
         self.peak = self.peak.max(self.bytes.saturating_add(self.beside));
-        self.order.push_back(kept.key.place());
-        self.kept.insert(kept.key.place(), kept);
+        self.order.push_back(kept.key.cache_key());
+        self.kept.insert(kept.key.cache_key(), kept);
     }
 
     /// Removes tensors, the oldest first, until `bytes` more bytes fit. It removes only tensors for
