@@ -26,8 +26,8 @@ pub struct Capabilities<'a> {
     /// True if answers arrive separately from their destinations, as [`crate::Answered::Apart`]. A
     /// second attempt at a task may then start while the first is in flight.
     pub is_apart: bool,
-    /// True if workers can store rows between the steps of a lane (a worker's share of the
-    /// pipeline). See [`eciton_kernel::Kept`].
+    /// True if workers of lanes (shares of the pipeline) store rows between steps
+    /// ([`eciton_kernel::CachedRows`]).
     pub keeps_rows: bool,
     /// Selection of the rounds whose answers of lanes are audited, or `None` if none are. A lane is
     /// a worker's share of the pipeline. If set, jobs of lanes need a

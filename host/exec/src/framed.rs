@@ -100,7 +100,7 @@ pub(crate) fn run(
     if digests {
         // A worker would store these rows. Here, only the digests of the rows are requested.
         places.take_held();
-        places.take_kept()?;
+        places.take_rows_to_store()?;
     }
     places.encode(&meta, encoding)
 }

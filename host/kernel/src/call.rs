@@ -54,9 +54,9 @@ pub struct Call {
     /// one step writes each of these slots.
     pub outs: Vec<(u32, Target)>,
     /// Slots whose rows the executing worker stores after the call, so that a later call on that
-    /// worker can read them. Each slot index is paired with the key and shape of the rows.
-    pub keeps: Vec<(u32, Kept)>,
-    /// Model parameters among the matrices, as pairs of index in [`Call::given`] and parameter id.
+    /// worker can read them.
+    pub keeps: Vec<(u32, CachedRows)>,
+    /// Model parameters among the matrices: index in [`Call::given`], and id of the parameter.
     pub parameters: Vec<(u32, ParameterId)>,
     /// Keys of rows that the worker stored for earlier calls and may now delete, because no later
     /// call reads them.
@@ -73,15 +73,14 @@ pub struct Call {
 pub enum Given {
     /// A matrix in the memory of this process.
     Here(Matrix),
-    /// Rows that an earlier call stored in the memory of the worker that executes this call.
-    Kept(Kept),
+    /// Rows that an earlier call left in the memory of the worker that executes this call.
+    Cached(CachedRows),
 }
 
 /// Key, shape and destinations of rows that a worker stores between calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
-    /// Key of the rows. The call that writes the rows and the calls that read them use the same
-    /// key.
+pub struct CachedRows {
+    /// Key of the rows, which both the call that writes the rows and the call that reads them use.
     pub key: TensorKey,
     /// Number of rows that the worker stores.
     pub rows: usize,

@@ -43,8 +43,8 @@ pub mod trial;
 pub mod wire;
 
 pub use call::{
-    Call, CallStep, EdgeCall, EdgeKind, EdgeLists, GatherLists, GatherStep, Given, Kept, Kind, Labelled,
-    Local, Operand, OtherRows, Target, Targets, VertexCall, Write,
+    CachedRows, Call, CallStep, EdgeCall, EdgeKind, EdgeLists, GatherLists, GatherStep, Given, Kind,
+    Labelled, Local, Operand, OtherRows, Target, Targets, VertexCall, Write,
 };
 pub use check::CONTRACT;
 pub use edges::BLOCK_EDGES;

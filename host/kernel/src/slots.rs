@@ -149,7 +149,7 @@ impl Slots {
         match operand {
             Operand::Given(at) => match self.given.get(at as usize) {
                 Some(Given::Here(matrix)) => Ok(matrix.clone()),
-                Some(Given::Kept(kept)) => refuse(format!("the rows {} are stored on a worker", kept.key)),
+                Some(Given::Cached(kept)) => refuse(format!("the rows {} are stored on a worker", kept.key)),
                 None => refuse(format!("matrix {at} does not exist")),
             },
             Operand::Local { slot, rows, extents } => {

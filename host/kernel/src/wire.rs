@@ -39,7 +39,7 @@ pub use answer::{
 pub use eciton_tensor::frame::{Decoded, Encoding};
 pub use edges::EdgesRef;
 pub use encoder::{encode, encode_matrices};
-pub use places::{HeldSums, KeptRows, Places};
+pub use places::{HeldSums, Places, RowsToStore};
 pub use request::{
     GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Object, Request, TargetsRef, WireLimits,
 };

@@ -41,7 +41,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use eciton_exec::{self as exec, Affinity, Cancel, Completion, Draw, Executor, Job, Work};
-use eciton_kernel::Kept;
+use eciton_kernel::CachedRows;
 use eciton_program::Program;
 use eciton_recipe::{Lanes, Optimiser};
 use eciton_runs::run_folder::tensor::{Entry, Pieces, Values};
@@ -222,13 +222,13 @@ impl Owners {
         self.log.iter_mut().for_each(|log| log.turn(version));
     }
 
-    /// Describes the values of a parameter at `version`, which a task reads from the memory of its
-    /// worker.
-    pub(crate) fn kept(&self, parameter: ParameterId, version: Version) -> Result<Kept> {
+    /// Returns a reference to the values of a parameter at a version. A task on a worker reads the
+    /// values that the worker has cached under this reference.
+    pub(crate) fn kept(&self, parameter: ParameterId, version: Version) -> Result<CachedRows> {
         let one = self.parameters.get(parameter.index());
         let one = one.ok_or_else(|| Error::Internal(format!("there is no parameter {parameter}")))?;
         let key = TensorKey::Weight { parameter, version };
-        Ok(Kept { key, rows: one.shape().0, extents: one.of.extents().to_vec(), to: Vec::new() })
+        Ok(CachedRows { key, rows: one.shape().0, extents: one.of.extents().to_vec(), to: Vec::new() })
     }
 
     /// Returns the version of the weights in the snapshot. Returns 0 if workers own no parameters.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use eciton_connect::{Dialled, Error as ConnectError, Hello, Message, Token, dial};
 use eciton_exec::{WorkError, framed, run_guarded};
 use eciton_kernel::wire::{
-    AnswerMeta, CallRef, Decoded, KeptRows, Object, Outcome, Request, Source, encode_failure,
+    AnswerMeta, CallRef, Decoded, Object, Outcome, Request, RowsToStore, Source, encode_failure,
 };
 use eciton_kernel::{Error, Instances, Kernel, Layer, Limits};
 use eciton_tensor::frame::Frame;
@@ -395,11 +395,11 @@ impl Worker {
                 let added = self.owned.add((of, round), interval, parts);
                 added.map_err(|reason| refused(format!("gradient sum of weight {of}"), reason))?;
             }
-            let (kept, freed) = places.take_kept()?;
+            let (kept, freed) = places.take_rows_to_store()?;
             freed.iter().for_each(|key| self.room.free(key));
             let read = objects.iter().filter_map(Object::held);
             let own: BTreeSet<TensorKey> = read.chain(kept.iter().map(|kept| kept.key)).collect();
-            for KeptRows { key, to, rows } in kept {
+            for RowsToStore { key, to, rows } in kept {
                 if !key.is_made_by_workers() {
                     return Err(refused("a request", format!("rows cannot be stored as {key}")));
                 }

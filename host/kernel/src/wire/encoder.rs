@@ -254,7 +254,7 @@ impl<'a> Matrices<'a> {
         let mut written = Vec::with_capacity(self.call.given.len());
         for (at, given) in self.call.given.iter().enumerate() {
             written.push(match given {
-                Given::Kept(kept) => {
+                Given::Cached(kept) => {
                     let source = Source { object: Some(small(objects.len())?), part: 0 };
                     objects.push(kept.key.into());
                     MatrixRef { source, extents: kept.extents.clone(), encoding: Some(Encoding::F32) }

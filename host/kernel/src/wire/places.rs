@@ -16,7 +16,7 @@ pub(super) type Sums = Vec<Buffer>;
 
 /// Rows that a worker stores after a call, or sends to other workers.
 #[derive(Debug, Clone)]
-pub struct KeptRows {
+pub struct RowsToStore {
     /// Key under which later calls read the rows.
     pub key: TensorKey,
     /// Workers to which the rows are sent. If the list is empty, this worker stores them.
@@ -66,10 +66,10 @@ impl Places {
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) if a call still writes the rows.
-    pub fn take_kept(&mut self) -> Result<(Vec<KeptRows>, Vec<TensorKey>)> {
+    pub fn take_rows_to_store(&mut self) -> Result<(Vec<RowsToStore>, Vec<TensorKey>)> {
         let read = |(key, to, buffer): (TensorKey, Vec<Location>, Buffer)| {
             let rows = buffer.read(0..buffer.rows()).map_err(at("rows to cache"))?.into();
-            Ok(KeptRows { key, to, rows })
+            Ok(RowsToStore { key, to, rows })
         };
         let kept = std::mem::take(&mut self.kept).into_iter().map(read).collect::<Result<_>>()?;
         Ok((kept, std::mem::take(&mut self.freed)))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use eciton_exec::{KernelWork, SharedInput, Work};
 use eciton_kernel::wire::Answer;
-use eciton_kernel::{Call, CallStep, Finished, Given, Kept, Local, Operand, Target, Write};
+use eciton_kernel::{CachedRows, Call, CallStep, Finished, Given, Local, Operand, Target, Write};
 use eciton_program::{Buffers, FusedStage, Passed, Place};
 use eciton_recipe::RowFormat;
 use eciton_tensor::Matrix;
@@ -85,7 +85,7 @@ impl Building {
                 if last == on.task.stage {
                     self.call.frees.push(kept.key);
                 }
-                Given::Kept(kept)
+                Given::Cached(kept)
             }
             None => {
                 let (at, stage) = (self.call.given.len(), on.task.stage);
@@ -159,7 +159,7 @@ impl Building {
                 Some((known, _)) => *known,
                 None => {
                     self.call.given.push(match on.weights.owning_workers() {
-                        Some(owners) => Given::Kept(owners.kept(id, on.task.weights)?),
+                        Some(owners) => Given::Cached(owners.kept(id, on.task.weights)?),
                         None => Given::Here(on.weights.matrix(id.index(), on.task.weights)?),
                     });
                     let place = number(self.call.given.len() - 1)?;
@@ -287,7 +287,7 @@ impl<'a> Thick<'a> {
         }
         let mut building = self.building(&[], &stay)?;
         building.call.holds = holds;
-        let reads_kept = building.call.given.iter().any(|given| matches!(given, Given::Kept(_)));
+        let reads_kept = building.call.given.iter().any(|given| matches!(given, Given::Cached(_)));
         let targets = if again { Vec::new() } else { self.targets()? };
         let twin = match owners.audit(round) && reads_kept {
             true => Some(self.twin(&stay, &targets)?),
@@ -341,17 +341,17 @@ impl<'a> Thick<'a> {
 }
 
 impl On<'_> {
-    /// Describes rows of a slot that are stored on a worker and not on the host. `via` is the way
-    /// in which the reading worker gets them.
-    fn kept(&self, slot: SlotId, rows: usize, via: Via) -> Kept {
+    /// Describes rows of a slot that a worker stores and the host does not: their key, number and
+    /// extents. `via` says how they come to the worker that reads them.
+    fn kept(&self, slot: SlotId, rows: usize, via: Via) -> CachedRows {
         let (pass, round, interval) = (self.pass, self.task.round, self.task.interval);
         let key = TensorKey::Rows { pass, slot, round, interval, via };
-        Kept { key, rows, extents: self.stages.extents(slot), to: Vec::new() }
+        CachedRows { key, rows, extents: self.stages.extents(slot), to: Vec::new() }
     }
 
-    /// Describes rows that a lane (share of the pipeline) passes to other lanes. Also returns the
-    /// last stage on this worker that reads them.
-    fn received(&self, slot: SlotId, rows: usize, passed: &Passed) -> Result<(Kept, StageId)> {
+    /// Describes rows of a slot that a lane (a worker's share of the pipeline) passes to others.
+    /// Also returns the last stage that reads the rows on this worker.
+    fn received(&self, slot: SlotId, rows: usize, passed: &Passed) -> Result<(CachedRows, StageId)> {
         let owners = self.owners()?;
         let here = match self.stages.schedule.place(self.task.stage) {
             Place::Lane(lane) => owners.location_of(lane, self.task.interval)?,
@@ -367,9 +367,9 @@ impl On<'_> {
         Ok((self.kept(slot, rows, if made_here { Via::Stay } else { Via::Peer }), last))
     }
 
-    /// Describes the rows of a slot that do not go to the host. They are those that stay on this
-    /// worker, and those that it sends to other workers.
-    fn leaves(&self, slot: SlotId, rows: usize) -> Result<Vec<Kept>> {
+    /// Describes the rows of a slot that do not go to the host. The first entry has the rows that
+    /// stay on this worker. The other has those that it sends to other workers.
+    fn leaves(&self, slot: SlotId, rows: usize) -> Result<Vec<CachedRows>> {
         let kept = self.kept(slot, rows, Via::Stay);
         let Some(passed) = self.stages.passes(slot) else { return Ok(vec![kept]) };
         let owners = self.owners()?;
@@ -377,7 +377,7 @@ impl On<'_> {
         let readers = passed.readers.keys().map(|lane| owners.location_of(*lane, self.task.interval));
         let readers = readers.collect::<Result<BTreeSet<_>>>()?;
         let to: Vec<Location> = readers.iter().copied().filter(|at| *at != here).collect();
-        let sent = (!to.is_empty()).then(|| Kept { to, ..self.kept(slot, rows, Via::Peer) });
+        let sent = (!to.is_empty()).then(|| CachedRows { to, ..self.kept(slot, rows, Via::Peer) });
         Ok(readers.contains(&here).then_some(kept).into_iter().chain(sent).collect())
     }
 
