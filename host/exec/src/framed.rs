@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use eciton_kernel::wire::{Answer, AnswerMeta, Decoded, Places, Request, Source, encode};
+use eciton_kernel::wire::{Answer, AnswerMeta, Decoded, OutputBuffers, Request, Source, encode};
 use eciton_kernel::{Call, Error, Instances, Layer, Limits};
 use eciton_tensor::frame::{Encoding, Frame};
 use eciton_types::TaskKey;
@@ -116,7 +116,7 @@ pub fn compute(
     layers: &[Arc<Layer>],
     instances: &mut Instances,
     resolve: &mut dyn FnMut(&Source) -> Result<Decoded, Error>,
-) -> Result<(AnswerMeta, Places), Error> {
+) -> Result<(AnswerMeta, OutputBuffers), Error> {
     let begun = Instant::now();
     let key = request.key;
     let (call, places) = request.into_call(layers, resolve)?;

@@ -5,13 +5,13 @@
 //! [`AnswerMeta`], and its parts are the matrices. The caller writes a call with [`encode`].
 //! Matrices that many calls share (weights, features) go into separate frames
 //! ([`encode_matrices`]), which requests refer to by key. A worker decodes the call with
-//! [`Request::into_call`], runs it, and encodes its [`Places`] (the output buffers) as the answer.
+//! [`Request::into_call`], runs it, and encodes its [`OutputBuffers`] as the answer.
 //! [`Answer::into_targets`] copies the complete answer into the caller's buffers, or nothing if a
 //! check fails.
 //!
 //! ```text
-//! Call ─encode─> request's frame ─Request::parse, into_call─> Call + Places ─Instances::run─┐
-//! Targets <─into_targets─ Answer <─parse─ answer's frame <─Places::encode───────────────────┘
+//! Call ─encode─> request's frame ─Request::parse, into_call─> Call, buffers ─Instances::run─┐
+//! Targets <─into_targets─ Answer <─parse─ answer's frame <─OutputBuffers::encode────────────┘
 //! ```
 //!
 //! A request is not trusted. Everything in it is checked before it is used. The size of its data
@@ -23,7 +23,7 @@ mod answer;
 mod edges;
 mod encoder;
 mod fit;
-mod places;
+mod output_buffers;
 mod read;
 mod request;
 mod steps;
@@ -39,7 +39,7 @@ pub use answer::{
 pub use eciton_tensor::frame::{Decoded, Encoding};
 pub use edges::EdgesRef;
 pub use encoder::{encode, encode_matrices};
-pub use places::{HeldSums, Places, RowsToStore};
+pub use output_buffers::{HeldSums, OutputBuffers, RowsToStore};
 pub use request::{
     GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Object, Request, TargetsRef, WireLimits,
 };

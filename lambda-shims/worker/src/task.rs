@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use eciton_kernel::wire::{Places, Request, Source};
+use eciton_kernel::wire::{OutputBuffers, Request, Source};
 use eciton_kernel::{Finished, Kernel};
 use eciton_transport::Key;
 
@@ -27,9 +27,9 @@ pub(crate) struct Task {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) result: std::result::Result<Finished, eciton_kernel::Error>,
-    /// Output buffers, or `None` if the task failed before they were allocated.
-    pub(crate) places: Option<Places>,
-    /// Time in the kernels, including waits for rows.
+    /// Output buffers. `None` if the task failed before they were allocated.
+    pub(crate) places: Option<OutputBuffers>,
+    /// Time in the kernel, including waits for rows.
     pub(crate) computed: Duration,
     /// Decoded objects that are to be added to the cache.
     pub(crate) fresh: Vec<(Key, Arc<Object>)>,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_kernel::artefact::{Baseline, MAX_BYTES, Verifier, store_key};
 use eciton_kernel::wire::{
-    AnswerMeta, CallRef, KernelRef, Places, Request, Source, StoreCounts, WorkerInfo, encode_failure,
+    AnswerMeta, CallRef, KernelRef, OutputBuffers, Request, Source, StoreCounts, WorkerInfo, encode_failure,
 };
 use eciton_kernel::{Kernel, Limits};
 use eciton_transport::{Carrier, Counts, Invocation, Key, Reply, Stored};
@@ -165,7 +165,7 @@ impl Worker {
         let Counts { gets, puts, bytes_in, bytes_out, .. } = self.store.counts().since(&counted);
         meta.store = StoreCounts { gets, puts, bytes_in, bytes_out };
         let bytes = match ended.places {
-            Some(places) => Places::encode(places, &meta, encoding),
+            Some(places) => OutputBuffers::encode(places, &meta, encoding),
             None => encode_failure(&meta),
         };
         self.deliver(bytes.map_err(Error::Answer)?, &invocation).await

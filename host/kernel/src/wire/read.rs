@@ -7,11 +7,11 @@ use eciton_tensor::frame::Decoded;
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_types::Normalisation;
 
-use super::places::Sums;
+use super::output_buffers::Sums;
 use super::request::{REQUEST, bounded};
 use super::steps::{CallRef, GatherRef, ListsRef, OutRef, SlotRef, StepRef, refuse, small};
 use super::tensors::Tensors;
-use super::{MAX_MATRICES, MatrixRef, Places, Request, Source, at, width, wire};
+use super::{MAX_MATRICES, MatrixRef, OutputBuffers, Request, Source, at, width, wire};
 use crate::call::{
     Call, CallStep, GatherLists, GatherStep, Given, Local, Operand, Target, VertexCall, Write,
 };
@@ -31,7 +31,7 @@ impl Request {
         self,
         layers: &[Arc<Layer>],
         resolve: &mut dyn FnMut(&Source) -> Result<Decoded>,
-    ) -> Result<(Call, Places)> {
+    ) -> Result<(Call, OutputBuffers)> {
         self.check()?;
         let (objects, limit) = (self.objects.len(), self.limits.matrix_bytes);
         let mut reading =
@@ -64,7 +64,7 @@ impl Request {
         }
         let call = Call { given: reading.given, slots, steps, outs, ..Call::default() };
         let held = self.holds.into_iter().map(|hold| (hold.sum as usize, hold.of)).collect();
-        Ok((call, Places { rows, sums, kept, freed: self.frees, held, digests: self.digests }))
+        Ok((call, OutputBuffers { rows, sums, kept, freed: self.frees, held, digests: self.digests }))
     }
 }
 

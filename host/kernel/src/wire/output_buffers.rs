@@ -30,7 +30,7 @@ pub type HeldSums = (ParameterId, Vec<Buffer>);
 
 /// Output buffers of a call on the worker that executes it.
 #[derive(Debug)]
-pub struct Places {
+pub struct OutputBuffers {
     pub(super) rows: Vec<Buffer>,
     pub(super) sums: Vec<Sums>,
     /// Rows to store or send, each with its key, its destination workers and its buffer.
@@ -43,9 +43,9 @@ pub struct Places {
     pub(super) digests: bool,
 }
 
-impl Places {
-    /// Returns a digest of each matrix of rows to store. The list is empty unless the request asks
-    /// for digests. A digest is the SHA-256 of the values as little-endian f32, row by row.
+impl OutputBuffers {
+    /// Returns a digest of each slot's stored rows, if the request asks for digests. A digest is
+    /// the SHA-256 of the values as little-endian f32, row by row.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) if a call still writes the rows.
