@@ -112,11 +112,11 @@ impl Slots {
         {
             *home = match &target {
                 Target::Rows { rows, .. } if !spec.half => {
-                    let (buffer, rows) = rows.place();
+                    let (buffer, rows) = rows.location();
                     Some(Stored::F32(buffer, rows))
                 }
                 Target::Half { rows, .. } if spec.half => {
-                    let (buffer, rows) = rows.place();
+                    let (buffer, rows) = rows.location();
                     Some(Stored::Half(buffer, rows))
                 }
                 _ => None,

@@ -292,7 +292,7 @@ impl WriteRows {
 
     /// Returns the buffer and the range of its rows that are leased.
     #[must_use]
-    pub fn place(&self) -> (Buffer, Range<usize>) {
+    pub fn location(&self) -> (Buffer, Range<usize>) {
         (self.buffer.clone(), self.rows.clone())
     }
 

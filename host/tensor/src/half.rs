@@ -223,8 +223,8 @@ pub struct WriteHalf {
 impl WriteHalf {
     /// Returns the buffer and the range of its rows that are leased.
     #[must_use]
-    pub fn place(&self) -> (HalfBuffer, Range<usize>) {
-        let (words, rows) = self.words.place();
+    pub fn location(&self) -> (HalfBuffer, Range<usize>) {
+        let (words, rows) = self.words.location();
         (HalfBuffer { words, columns: self.columns }, rows)
     }
 
