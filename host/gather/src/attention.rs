@@ -85,7 +85,7 @@ impl Heads {
     /// Returns the number of columns per row that the forward pass stores for the backward pass.
     /// These are `[y+ | largest | inverse | sum+]`, and y of each head if the heads are averaged.
     #[must_use]
-    pub const fn kept(&self) -> usize {
+    pub const fn stashed(&self) -> usize {
         self.values() + 3 * self.heads + if self.average { self.values() } else { 0 }
     }
 
@@ -166,7 +166,7 @@ impl Attention<'_> {
         let input = input.into();
         self.check(&input, self.heads.input(), &rows);
         assert!(out.rows() == rows.len() && out.columns() == self.heads.output());
-        assert!(kept.as_ref().is_none_or(|k| k.rows() == rows.len() && k.columns() == self.heads.kept()));
+        assert!(kept.as_ref().is_none_or(|k| k.rows() == rows.len() && k.columns() == self.heads.stashed()));
         match (self.heads.features, self.heads.heads) {
             (8, 8) => forward_by::<8, 8>(self, input, rows, out, kept),
             (16, 8) => forward_by::<16, 8>(self, input, rows, out, kept),
@@ -193,7 +193,7 @@ impl Attention<'_> {
     ) {
         let rows = into.rows();
         let given = [input.columns(), output.columns(), kept.columns(), gradient.columns(), into.columns()];
-        let wanted = [heads.input(), heads.output(), heads.kept(), heads.output(), heads.turned()];
+        let wanted = [heads.input(), heads.output(), heads.stashed(), heads.output(), heads.turned()];
         assert!(given == wanted && [input, output, kept, gradient].iter().all(|view| view.rows() == rows));
         let (count, each, values) = (heads.heads, heads.features, heads.values());
         let share = if heads.average { 1.0 / count as f32 } else { 1.0 };

@@ -86,7 +86,7 @@ impl Case {
     /// Computes y, the stored values, the turned rows and the input's gradient, in intervals of
     /// `interval` rows.
     fn run(&self, interval: usize) -> [Vec<f32>; 4] {
-        let widths = [self.heads.output(), self.heads.kept(), self.heads.turned(), self.heads.input()];
+        let widths = [self.heads.output(), self.heads.stashed(), self.heads.turned(), self.heads.input()];
         let [mut y, mut kept, mut turned, mut back] = widths.map(|width| vec![0.0; VERTICES * width]);
         let [wide, keeps, turns, inputs] = widths;
         let input = View::new(&self.input, VERTICES, inputs);
