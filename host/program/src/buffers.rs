@@ -467,7 +467,7 @@ mod tests {
         assert!(
             (1..evaluation.slots.len() as u16).map(SlotId).all(|s| s == scores || of(s) == RowFormat::Bf16)
         );
-        program.slots[2].of = SlotOf::Kept;
+        program.slots[2].of = SlotOf::Stashed;
         let stored = [0, 1, 2].map(|slot| Buffers::format(&program, SlotId(slot), RowFormat::Bf16));
         assert_eq!(stored, [RowFormat::F32, RowFormat::Bf16, RowFormat::F32]);
     }

@@ -498,7 +498,7 @@ impl<'o> Lowering<'o> {
     /// Adds a slot for rows that the next stage stashes (keeps for backward). Its domain is that of
     /// the node's output.
     pub(crate) fn kept(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
-        self.slot(self.domain(node), extents, SlotOf::Kept, node.layer)
+        self.slot(self.domain(node), extents, SlotOf::Stashed, node.layer)
     }
 
     /// Adds a slot for the gradient of a node's first input, to be written by the next stage.

@@ -171,8 +171,8 @@ pub enum Port {
     Input,
     /// Output of the forward function.
     Output,
-    /// Rows that the forward function, or the first of two backward steps, stashed for this stage.
-    Kept,
+    /// Rows that the forward function, or the previous backward step, stashed for this stage.
+    Stashed,
     /// Gradient of an output.
     Gradient,
 }
@@ -322,9 +322,9 @@ pub enum SlotOf {
     Features,
     /// Rows that forward stages compute for later stages.
     Activation,
-    /// Rows that a stage stashes for a backward stage of the same operation.
-    Kept,
-    /// Gradients that backward stages compute for later stages.
+    /// Rows that a kernel's forward function stashes for its backward function.
+    Stashed,
+    /// Gradients that backward stages pass on.
     Gradient,
 }
 

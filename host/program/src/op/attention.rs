@@ -93,7 +93,7 @@ impl Operator for Attention {
         let mut targets = stage(to, node, made, (Phase::BackwardTargets, "turn"));
         targets.read([made.inputs[0]], Scope::Own, Port::Input);
         targets.read([made.outputs[0]], Scope::Own, Port::Output);
-        targets.read(made.kept.iter().copied(), Scope::Own, Port::Kept);
+        targets.read(made.kept.iter().copied(), Scope::Own, Port::Stashed);
         targets.read([gradient], Scope::Own, Port::Gradient);
         targets.writes = vec![Some(turned)];
         targets.cost = Cost { flops: 4.0 * f64::from(self.values()), ..Cost::default() };
@@ -101,7 +101,7 @@ impl Operator for Attention {
         let back = to.back(node, vec![self.input()]);
         let mut sources = stage(to, node, made, (Phase::BackwardSources, "backward"));
         sources.via = relation(to, true);
-        sources.read([turned], Scope::All, Port::Kept);
+        sources.read([turned], Scope::All, Port::Stashed);
         sources.read([made.inputs[0]], Scope::Own, Port::Input);
         sources.writes = vec![Some(back)];
         sources.cost = Cost { edge_values: 2 * self.turned(), ..Cost::default() };

@@ -100,7 +100,7 @@ impl Operator for Edges {
         let passed = to.kept(node, passed);
         let mut by_target = self.stage(to, node, made, (Phase::BackwardTargets, "targets"));
         by_target.read(self.target(to, node, made), Scope::Own, Port::Input);
-        by_target.read(made.kept.iter().copied(), Scope::Own, Port::Kept);
+        by_target.read(made.kept.iter().copied(), Scope::Own, Port::Stashed);
         by_target.read([gradient], Scope::Own, Port::Gradient);
         by_target.read([*source], Scope::All, Port::Input);
         by_target.writes = vec![target_gradient, Some(passed)];
@@ -110,7 +110,7 @@ impl Operator for Edges {
         let Some(source_gradient) = to.wanted(*sources) else { return Ok(()) };
         let mut by_source = self.stage(to, node, made, (Phase::BackwardSources, "sources"));
         by_source.read([*source], Scope::Own, Port::Input);
-        by_source.read([passed], Scope::All, Port::Kept);
+        by_source.read([passed], Scope::All, Port::Stashed);
         by_source.writes = vec![Some(source_gradient)];
         self.push(to, by_source);
         to.contribute(&[*sources], &[Some(source_gradient)])

@@ -151,7 +151,7 @@ impl Operator for Kernel {
         let only = |wanted: bool, slots: &[SlotId]| if wanted { slots.to_vec() } else { Vec::new() };
         stage.read(only(needs.inputs, &made.inputs), Scope::Own, Port::Input);
         stage.read(only(needs.outputs, &made.outputs), Scope::Own, Port::Output);
-        stage.read(made.kept.iter().copied(), Scope::Own, Port::Kept);
+        stage.read(made.kept.iter().copied(), Scope::Own, Port::Stashed);
         stage.read([gradient], Scope::Own, Port::Gradient);
         stage.writes.clone_from(&written);
         push(to, stage);

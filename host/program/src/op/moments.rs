@@ -65,7 +65,7 @@ impl Operator for OverRows {
         let back = to.back(node, vec![width]);
         let mut sources = self.stage(to, node, made, (Phase::BackwardSources, "backward"), back);
         sources.read([made.outputs[0]], Scope::Own, Port::Output);
-        sources.read([turned], Scope::All, Port::Kept);
+        sources.read([turned], Scope::All, Port::Stashed);
         to.push(sources);
         to.contribute(&node.inputs, &[Some(back)])
     }

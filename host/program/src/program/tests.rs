@@ -178,10 +178,10 @@ fn kept_rows_and_outputs_live_until_backward() {
     let shape = DataShape { rows: 5, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
     let program = Program::build(&model, shape, Rewrites::default(), &keeping).unwrap();
     let of = |port| program.stages[8].port(port).collect::<Vec<_>>();
-    let (outputs, kept) = (of(Port::Output), of(Port::Kept));
+    let (outputs, kept) = (of(Port::Output), of(Port::Stashed));
     assert!(of(Port::Input).is_empty() && outputs.len() == 1 && kept.len() == 1);
     let kept = &program.slots[kept[0].index()];
-    assert_eq!((kept.width, kept.of, kept.kept_until), (6, SlotOf::Kept, StageId(8)));
+    assert_eq!((kept.width, kept.of, kept.kept_until), (6, SlotOf::Stashed, StageId(8)));
     assert_eq!(program.slots[outputs[0].index()].kept_until, StageId(8));
 }
 

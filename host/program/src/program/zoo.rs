@@ -241,7 +241,7 @@ fn attention_turns_by_row_before_it_sums_over_out_neighbours() {
     assert_eq!(named[3], "layers.0.bias");
     // Forward on its own keeps nothing for backward.
     let evaluation = gat.evaluation();
-    assert!(evaluation.slots.iter().all(|slot| slot.of != SlotOf::Kept));
+    assert!(evaluation.slots.iter().all(|slot| slot.of != SlotOf::Stashed));
     let format = |slot| crate::Buffers::format(&gat, SlotId(slot), eciton_recipe::RowFormat::Bf16);
     assert_eq!(
         (format(1), format(10), format(12)),
@@ -524,7 +524,7 @@ fn check_program(program: &Program, seed: u64) {
                 let lasts = program.scores == Some(slot) || program.embeddings == Some(slot);
                 // Kernels keep rows for backward in an evaluation as well, and for sources that are
                 // not trained.
-                let kept = spec.of == SlotOf::Kept
+                let kept = spec.of == SlotOf::Stashed
                     && (!program.trains() || program.operation(id).unwrap().along.is_some());
                 assert!(lasts || kept || spec.kept_until > id, "seed {seed}: slot {slot} is never read");
             }

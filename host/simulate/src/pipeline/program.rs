@@ -73,7 +73,7 @@ pub(super) fn program(of: &Pipeline) -> Result<Program, Error> {
         let loss = number + 1 == depth;
         let phase = if loss { Phase::Loss } else { Phase::Backward };
         let mut made = stage(format!("stage {number} backward"), phase, number);
-        made.reads.push(read(forward_slot(number), Port::Kept));
+        made.reads.push(read(forward_slot(number), Port::Stashed));
         let readers = (0..depth).zip(&of.stages);
         let readers = readers.filter(|(_, one)| one.reads.iter().any(|&(from, _)| from == number));
         made.reads.extend(readers.map(|(reader, _)| read(back_slot(reader), Port::Gradient)));

@@ -47,7 +47,7 @@ impl Operator for Kernel {
             row_numbers: interval.numbers.clone(),
             inputs: read(Port::Input)?,
             outputs: read(Port::Output)?,
-            kept: read(Port::Kept)?,
+            kept: read(Port::Stashed)?,
             gradients: read(Port::Gradient)?,
             parameters: call.parameters(on)?,
             output_count: if kind == Kind::Forward { outputs } else { on.stage.port(Port::Output).count() },
