@@ -127,7 +127,7 @@ impl Buffers {
         let mut touched: Vec<Vec<(StageId, Scope)>> = Vec::with_capacity(program.slots.len());
         for spec in &program.slots {
             // A slot that outlasts the program is needed until the last stage.
-            let ends = spec.written_by.into_iter().chain([spec.kept_until]);
+            let ends = spec.written_by.into_iter().chain([spec.needed_until]);
             touched.push(ends.map(|stage| (stage, Scope::Own)).collect());
         }
         for (id, stage) in (0u16..).map(StageId).zip(&program.stages) {
@@ -217,7 +217,7 @@ impl Buffers {
                 let buffer = self.buffer(slot).and_then(|buffer| found.get_mut(buffer.index()));
                 if let Some((places, last)) = buffer {
                     *places = at_once(stage).max(*places);
-                    *last = id.max(*last).max(spec.kept_until);
+                    *last = id.max(*last).max(spec.needed_until);
                 }
             }
         }
@@ -339,8 +339,8 @@ mod tests {
             for _ in 0..outputs {
                 let like = program.slots[0].clone();
                 let width = 1 + random.below32(2);
-                let (written_by, kept_until) = (Some(id), id);
-                program.slots.push(crate::SlotSpec { width, written_by, kept_until, ..like });
+                let (written_by, needed_until) = (Some(id), id);
+                program.slots.push(crate::SlotSpec { width, written_by, needed_until, ..like });
             }
             let outputs: Vec<SlotId> = (first..).take(outputs as usize).map(SlotId).collect();
             let mut stage = like.clone();
@@ -350,7 +350,7 @@ mod tests {
                 false => stage.read(inputs, Scope::Own, crate::Port::Input),
             }
             for (slot, _) in stage.reads() {
-                program.slots[slot.index()].kept_until = id;
+                program.slots[slot.index()].needed_until = id;
             }
             program.stages.push(stage);
         }

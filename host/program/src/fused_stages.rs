@@ -139,7 +139,7 @@ impl FusedStages {
             // A run that repeats stages may read slots that only the repeated stages read.
             let reads = |run: &FusedStage| run.reads.iter().any(|(read, _)| read.index() == slot);
             let last = self.list.iter().rposition(|run| !run.again.is_empty() && reads(run)).unwrap_or(0);
-            spec.kept_until = of(spec.kept_until).max(StageId(last as u16));
+            spec.needed_until = of(spec.needed_until).max(StageId(last as u16));
         }
         fused.losses.iter_mut().for_each(|loss| loss.stage = of(loss.stage));
         fused
@@ -223,7 +223,7 @@ impl FusedStage {
         let inside = program.stages.get(stages.clone()).unwrap_or_default();
         let written = inside.iter().flat_map(Stage::writes);
         let leaves = |slot: &SlotId| {
-            let kept = program.slots.get(slot.index()).map_or(0, |spec| spec.kept_until.index());
+            let kept = program.slots.get(slot.index()).map_or(0, |spec| spec.needed_until.index());
             let alone = stages.len() == 1;
             // The host reads the results of an evaluation after its end.
             let read = [program.scores, program.embeddings].contains(&Some(*slot));

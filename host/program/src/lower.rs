@@ -99,7 +99,7 @@ pub(crate) fn evaluation(training: &Program) -> Program {
     let embeddings = lowering.network.embeddings;
     let slot = lowering.slot_of(embeddings).filter(|_| embeddings != ValueId::FEATURES);
     if let Some(spec) = slot.and_then(|slot| lowering.program.slots.get_mut(slot.index())) {
-        spec.kept_until = last;
+        spec.needed_until = last;
     }
     lowering.program.embeddings = slot;
     let along = |stage: &&Stage| training.operations[stage.operation.index()].along.is_some();
@@ -140,7 +140,7 @@ impl<'o> Lowering<'o> {
             of: SlotOf::Features,
             layer: Layer(0),
             written_by: None,
-            kept_until: StageId(0),
+            needed_until: StageId(0),
         };
         let mut domains = vec![Domain { of: RowsOf::Vertices, rows: shape.rows }];
         if model.reads_out() {
@@ -515,7 +515,7 @@ impl<'o> Lowering<'o> {
         // `check` has verified that the product fits.
         let width = extents.iter().fold(1u32, |width, &extent| width.saturating_mul(extent));
         let written_by = Some(stage);
-        let spec = SlotSpec { width, extents, domain, of, layer, written_by, kept_until: stage };
+        let spec = SlotSpec { width, extents, domain, of, layer, written_by, needed_until: stage };
         self.program.slots.push(spec);
         slot
     }
@@ -531,7 +531,7 @@ impl<'o> Lowering<'o> {
     pub(crate) fn push(&mut self, stage: Stage) {
         let id = StageId(count(self.program.stages.len()));
         for (slot, _) in stage.reads() {
-            self.program.slots[slot.index()].kept_until = id;
+            self.program.slots[slot.index()].needed_until = id;
         }
         self.program.stages.push(stage);
     }

@@ -310,9 +310,8 @@ pub struct SlotSpec {
     /// Stage that writes the slot. It is `None` for the features and, in a fused program, for slots
     /// that only one fused stage touches.
     pub written_by: Option<StageId>,
-    /// Last stage that needs the rows of the slot. If no stage reads them, it is the stage that
-    /// writes them.
-    pub kept_until: StageId,
+    /// Last stage that needs the rows of the slot. For rows that no stage reads, it is the writer.
+    pub needed_until: StageId,
 }
 
 /// Kind of a slot's content.
@@ -481,7 +480,7 @@ impl Program {
         if let Some(spec) = self.slots.get_mut(slot.index()) {
             // A program has at most 2^16 stages.
             let read = last.map(|last| StageId(last as u16));
-            spec.kept_until = read.or(spec.written_by).unwrap_or(spec.kept_until);
+            spec.needed_until = read.or(spec.written_by).unwrap_or(spec.needed_until);
         }
         self
     }
@@ -647,7 +646,7 @@ impl Program {
     pub fn keep_rows(&mut self) {
         // A program has at most 2^16 stages.
         let last = StageId(self.stages.len().saturating_sub(1) as u16);
-        self.slots.iter_mut().for_each(|spec| spec.kept_until = last);
+        self.slots.iter_mut().for_each(|spec| spec.needed_until = last);
     }
 
     /// Returns the stage that computes the last layer's loss, or `None` for an evaluation program.

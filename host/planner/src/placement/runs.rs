@@ -114,7 +114,7 @@ mod tests {
                 for (slot, _) in stage.reads() {
                     let spec = &found.slots[slot.index()];
                     assert!(spec.written_by.is_none_or(|writer| writer.index() < at), "{place}: {slot}");
-                    assert!(spec.kept_until.index() >= at, "{place}: {slot}");
+                    assert!(spec.needed_until.index() >= at, "{place}: {slot}");
                 }
             }
             for (slot, spec) in (0u16..).map(SlotId).zip(&found.slots) {

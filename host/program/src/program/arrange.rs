@@ -19,14 +19,14 @@ impl Program {
             let touching = self.stages.iter().enumerate().filter(|(_, stage)| stage.touches(slot));
             let touching: Vec<usize> = touching.map(|(at, _)| at).collect();
             let known = touching.iter().max().copied().or(spec.written_by.map(StageId::index));
-            let longer = known.is_none_or(|known| spec.kept_until.index() > known);
+            let longer = known.is_none_or(|known| spec.needed_until.index() > known);
             let latest = touching.iter().filter_map(|&at| numbers.get(at)).max();
             spec.written_by = spec.written_by.map(new);
-            spec.kept_until = match latest {
+            spec.needed_until = match latest {
                 // Rows that outlast the program.
                 _ if longer => last,
                 Some(&latest) => StageId(latest as u16),
-                None => new(spec.kept_until),
+                None => new(spec.needed_until),
             };
         }
         self.losses.iter_mut().for_each(|loss| loss.stage = new(loss.stage));

@@ -59,7 +59,7 @@ fn two_layers_are_nine_stages() {
     let slots: Vec<(u32, SlotOf, u16, u16)> = program
         .slots
         .iter()
-        .map(|s| (s.width, s.of, s.written_by.map_or(99, |w| w.0), s.kept_until.0))
+        .map(|s| (s.width, s.of, s.written_by.map_or(99, |w| w.0), s.needed_until.0))
         .collect();
     use SlotOf::{Activation, Features, Gradient};
     let wanted = [
@@ -158,7 +158,7 @@ fn every_stage_follows_what_it_reads_and_every_slot_has_a_reader() {
             for slot in stage.writes() {
                 let spec = &program.slots[slot.index()];
                 assert_eq!(spec.written_by, Some(id));
-                assert!(spec.kept_until > id, "slot {slot} is never read");
+                assert!(spec.needed_until > id, "slot {slot} is never read");
             }
         }
     }
@@ -181,8 +181,8 @@ fn kept_rows_and_outputs_live_until_backward() {
     let (outputs, kept) = (of(Port::Output), of(Port::Stashed));
     assert!(of(Port::Input).is_empty() && outputs.len() == 1 && kept.len() == 1);
     let kept = &program.slots[kept[0].index()];
-    assert_eq!((kept.width, kept.of, kept.kept_until), (6, SlotOf::Stashed, StageId(8)));
-    assert_eq!(program.slots[outputs[0].index()].kept_until, StageId(8));
+    assert_eq!((kept.width, kept.of, kept.needed_until), (6, SlotOf::Stashed, StageId(8)));
+    assert_eq!(program.slots[outputs[0].index()].needed_until, StageId(8));
 }
 
 #[test]

@@ -307,7 +307,7 @@ fn attention_along_edges_goes_back_by_target_and_then_by_source() {
     // In an evaluation the kernel keeps rows as well, which nobody reads.
     let evaluation = gatv2.evaluation();
     assert_eq!(sketch(&evaluation)[..7], wanted[..7]);
-    assert_eq!(evaluation.slots[4].kept_until, StageId(2));
+    assert_eq!(evaluation.slots[4].needed_until, StageId(2));
 }
 
 #[test]
@@ -526,7 +526,7 @@ fn check_program(program: &Program, seed: u64) {
                 // not trained.
                 let kept = spec.of == SlotOf::Stashed
                     && (!program.trains() || program.operation(id).unwrap().along.is_some());
-                assert!(lasts || kept || spec.kept_until > id, "seed {seed}: slot {slot} is never read");
+                assert!(lasts || kept || spec.needed_until > id, "seed {seed}: slot {slot} is never read");
             }
             // Of all intervals' rows a stage reads one slot at most, and never the features, which
             // are no slot's rows.

@@ -28,7 +28,7 @@ pub(super) fn program(of: &Pipeline) -> Result<Program, Error> {
     let slot = |written_by: Option<StageId>, of: SlotOf, like: &SlotSpec| SlotSpec {
         of,
         written_by,
-        kept_until: StageId(2 * depth - 1),
+        needed_until: StageId(2 * depth - 1),
         ..like.clone()
     };
     let Some(like) = like else {

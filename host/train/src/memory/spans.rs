@@ -19,10 +19,10 @@ pub(super) fn span_bytes(program: &Program, spans: &FusedStages, rows: u64, form
             let live = slots.filter(|(_, spec)| {
                 let first = spec.written_by.map(eciton_types::StageId::index);
                 first.is_some_and(|first| span.stages.contains(&first) && first <= at)
-                    && spec.kept_until.index() >= at
+                    && spec.needed_until.index() >= at
             });
             let leaves = span.writes.iter().filter(|slot| {
-                program.slots.get(slot.index()).is_some_and(|spec| spec.kept_until.index() < at)
+                program.slots.get(slot.index()).is_some_and(|spec| spec.needed_until.index() < at)
             });
             live.map(|(slot, _)| bytes(slot)).sum::<u64>() + leaves.map(|&slot| bytes(slot)).sum::<u64>()
         };

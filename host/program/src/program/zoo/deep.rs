@@ -176,7 +176,7 @@ fn layers_read_what_they_name_and_gradients_of_several_readers_are_added() {
         "linear 0 Backward 0,27>",
     ];
     assert_eq!(sketch(&found), wanted);
-    assert_eq!(found.slots[2].kept_until, StageId(22));
+    assert_eq!(found.slots[2].needed_until, StageId(22));
     assert_eq!(found.slots[10].width, 4 + 9 + 4);
     let evaluation = found.evaluation();
     assert_eq!(evaluation.embeddings, Some(SlotId(11)));
