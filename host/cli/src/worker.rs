@@ -84,10 +84,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             tell(format_args!("connected to run {run} as worker {place}"));
         }
     })?;
-    let Served { run, tasks, kept_bytes, reason } = served;
+    let Served { run, tasks, peak_cache_bytes, reason } = served;
     if arguments.json {
         output.json(&serde_json::json!({
-            "run": run, "tasks": tasks, "kept_bytes": kept_bytes, "reason": reason,
+            "run": run, "tasks": tasks, "kept_bytes": peak_cache_bytes, "reason": reason,
         }));
     } else if !arguments.quiet {
         output.line(format_args!("{} executed; {reason}", counted(tasks, "task")));

@@ -28,10 +28,10 @@ pub struct Capabilities<'a> {
     pub is_apart: bool,
     /// True if workers of lanes (shares of the pipeline) store rows between steps
     /// ([`eciton_kernel::CachedRows`]).
-    pub keeps_rows: bool,
-    /// Selection of the rounds whose answers of lanes are audited, or `None` if none are. A lane is
-    /// a worker's share of the pipeline. If set, jobs of lanes need a
-    /// [twin](crate::KernelWork::twin).
+    pub caches_rows: bool,
+    /// Random choice of the rounds in which an audit compares the answers of lanes (shares of the
+    /// pipeline that one worker each computes). Jobs of lanes then need a
+    /// [twin](crate::KernelWork::twin). If `None`, no answer of a lane is compared.
     pub audit: Option<&'a Draw>,
     /// Maximum number of helpers (functions, workers, or threads other than the driver's).
     pub most: u32,

@@ -167,11 +167,11 @@ impl<I: Invoker> Executor for RemotePool<I> {
 
     fn capabilities(&self) -> Capabilities<'_> {
         let RemoteSettings { most, architecture, host, cut, .. } = &self.shared.wire.settings;
-        let (is_apart, keeps_rows) = (!self.at_home, false);
+        let (is_apart, caches_rows) = (!self.at_home, false);
         let (host, cut) = (host.as_ref(), cut.as_ref());
         Capabilities {
             is_apart,
-            keeps_rows,
+            caches_rows,
             audit: None,
             most: *most,
             architecture: *architecture,

@@ -388,7 +388,7 @@ impl Session {
         let mut training = Training {
             stages: stages
                 .with_spans(&self.spans, &self.schedule)
-                .with_places(self.machine.capabilities().keeps_rows)
+                .with_places(self.machine.capabilities().caches_rows)
                 .with_passing(self.weights.owners().have_parameters())
                 .with_batches(batches),
             evaluation: plan.stages(&self.inputs, rows, &self.layers)?,

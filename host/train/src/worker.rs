@@ -49,12 +49,12 @@ pub fn work(worker: &Worker<'_>, welcomed: impl FnOnce(&str, u32)) -> Result<Ser
         address: worker.address,
         token: &token,
         patience: worker.patience,
-        keeps_bytes: worker.cache_bytes,
+        cache_bytes: worker.cache_bytes,
         limits,
         load: Box::new(move |name, component| load_sent(&runtime, name, component)),
         owned: Box::<Ledger>::default(),
         leave: worker.leave,
-        vanishes_at: worker.fail_at,
+        fail_at: worker.fail_at,
     };
     Ok(serve(serving, |run| welcomed(run, token.place))?)
 }

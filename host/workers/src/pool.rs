@@ -288,9 +288,9 @@ impl Executor for WorkerPool {
 
     fn capabilities(&self) -> Capabilities<'_> {
         let settings = &self.shared.settings;
-        let (is_apart, keeps_rows) = (!self.at_home, settings.lanes && !self.at_home);
-        let audit = self.audit.draw().filter(|_| keeps_rows);
-        Capabilities { is_apart, keeps_rows, audit, most: settings.count, ..Capabilities::default() }
+        let (is_apart, caches_rows) = (!self.at_home, settings.lanes && !self.at_home);
+        let audit = self.audit.draw().filter(|_| caches_rows);
+        Capabilities { is_apart, caches_rows, audit, most: settings.count, ..Capabilities::default() }
     }
 
     fn usage(&self) -> Usage {

@@ -37,9 +37,9 @@ pub struct Serving<'a> {
     pub token: &'a Token,
     /// Maximum time for which the worker tries to connect to a host that does not respond.
     pub patience: Duration,
-    /// Maximum size of the objects and rows that the worker caches, in bytes.
-    pub keeps_bytes: u64,
-    /// Maximum memory and time of a task. The host may request lower limits for each task.
+    /// Maximum number of bytes of objects and rows that the worker caches.
+    pub cache_bytes: u64,
+    /// Upper bounds on the limits of a task. The host may request lower limits.
     pub limits: Limits,
     /// Function that loads kernels.
     pub load: Load,
@@ -47,9 +47,9 @@ pub struct Serving<'a> {
     pub owned: Box<dyn Owned>,
     /// Switch with which the caller asks the worker to leave the run.
     pub leave: &'a Leave,
-    /// Number of the task at which the worker ends without an answer, to test failures. If `None`,
-    /// it never does.
-    pub vanishes_at: Option<u64>,
+    /// Number of the task at which the worker ends without an answer, to test failures. `None` for
+    /// never.
+    pub fail_at: Option<u64>,
 }
 
 impl std::fmt::Debug for Serving<'_> {
@@ -82,9 +82,9 @@ pub struct Served {
     pub run: String,
     /// Number of tasks that the worker ran.
     pub tasks: u64,
-    /// Maximum total size of cached and owned tensors at one time, in bytes.
-    pub kept_bytes: u64,
-    /// Reason why the service ended, as a text for the user.
+    /// Maximum number of bytes that the worker cached at one time.
+    pub peak_cache_bytes: u64,
+    /// Reason of the end.
     pub reason: String,
 }
 
@@ -107,7 +107,7 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         proof: String::new(),
         numeric_classes: eciton_tensor::simd::classes().into_iter().map(str::to_owned).collect(),
         pid: std::process::id(),
-        keeps_bytes: serving.keeps_bytes,
+        keeps_bytes: serving.cache_bytes,
     };
     let dialled = runtime.block_on(dial(serving.address, serving.token, hello.clone(), serving.patience))?;
     let Dialled { welcome, receiver, sender, local } = dialled;
@@ -146,19 +146,19 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         peers: Peers::new(runtime.handle().clone(), hello, between),
         late,
         waiting: VecDeque::new(),
-        room: Room::new(serving.keeps_bytes),
+        room: Room::new(serving.cache_bytes),
         owned: serving.owned,
         done: 0,
         passed: 0,
     };
-    let vanished = worker.work(tasks, &out, serving.vanishes_at);
-    let (tasks, kept_bytes, run) = (worker.done, worker.room.peak(), welcome.run);
+    let vanished = worker.work(tasks, &out, serving.fail_at);
+    let (tasks, peak_cache_bytes, run) = (worker.done, worker.room.peak(), welcome.run);
     if vanished {
         runtime.shutdown_timeout(Duration::ZERO);
         return Ok(Served {
             run,
             tasks,
-            kept_bytes,
+            peak_cache_bytes,
             reason: "the worker exited at the task that --fail-at names".to_owned(),
         });
     }
@@ -168,7 +168,7 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
     runtime.shutdown_timeout(Duration::from_millis(100));
     let reason =
         reason.map_err(|e| ConnectError::Message { what: "reading".to_owned(), reason: e.to_string() })??;
-    Ok(Served { run, tasks, kept_bytes, reason })
+    Ok(Served { run, tasks, peak_cache_bytes, reason })
 }
 
 /// State of a worker that serves a run.
@@ -217,7 +217,7 @@ impl Worker {
         &mut self,
         mut tasks: mpsc::Receiver<Incoming>,
         out: &mpsc::UnboundedSender<Message>,
-        vanishes_at: Option<u64>,
+        fail_at: Option<u64>,
     ) -> bool {
         while let Some(message) = tasks.blocking_recv() {
             match message {
@@ -237,21 +237,21 @@ impl Worker {
                         Decoded::Matrix(matrix) => self.owned.passed(&key, matrix),
                         Decoded::Ids(_) => {}
                     }
-                    if let Some(vanished) = self.again(out, vanishes_at) {
+                    if let Some(vanished) = self.again(out, fail_at) {
                         return vanished;
                     }
                 }
                 Incoming::Late(number) => {
                     let late = self.waiting.iter().position(|(waits, _)| *waits == number);
                     if let Some(work) = late.and_then(|at| self.waiting.remove(at)) {
-                        let vanished = self.take(work, true, out, vanishes_at);
-                        if let Some(vanished) = vanished.or_else(|| self.again(out, vanishes_at)) {
+                        let vanished = self.take(work, true, out, fail_at);
+                        if let Some(vanished) = vanished.or_else(|| self.again(out, fail_at)) {
                             return vanished;
                         }
                     }
                 }
                 Incoming::Work(number, work) => {
-                    if let Some(vanished) = self.take((number, work), false, out, vanishes_at) {
+                    if let Some(vanished) = self.take((number, work), false, out, fail_at) {
                         return vanished;
                     }
                     if self.waiting.back().is_some_and(|(waits, _)| *waits == number) {
@@ -270,12 +270,11 @@ impl Worker {
         false
     }
 
-    /// Processes the waiting work that no longer needs to wait. Returns `Some` if the worker ends,
-    /// as [`Worker::take`] does.
-    fn again(&mut self, out: &mpsc::UnboundedSender<Message>, vanishes_at: Option<u64>) -> Option<bool> {
+    /// Processes waiting work that need not wait any longer.
+    fn again(&mut self, out: &mpsc::UnboundedSender<Message>, fail_at: Option<u64>) -> Option<bool> {
         // Work that must still wait is queued again in the same order.
         let waiting = std::mem::take(&mut self.waiting);
-        waiting.into_iter().find_map(|work| self.take(work, false, out, vanishes_at))
+        waiting.into_iter().find_map(|work| self.take(work, false, out, fail_at))
     }
 
     /// Processes a task or an instruction. If it must wait for rows or values of other workers and
@@ -286,7 +285,7 @@ impl Worker {
         (number, work): (u64, Work),
         late: bool,
         out: &mpsc::UnboundedSender<Message>,
-        vanishes_at: Option<u64>,
+        fail_at: Option<u64>,
     ) -> Option<bool> {
         let answer = match &work {
             // Tasks keep their order, so that a lane has no more micro-batches than allowed.
@@ -302,7 +301,7 @@ impl Worker {
             _ => false,
         };
         match answer.filter(|answer| !waits(answer)) {
-            Some(answer) => self.answer(answer, out, vanishes_at),
+            Some(answer) => self.answer(answer, out, fail_at),
             None => {
                 self.waiting.push_back((number, work));
                 None
@@ -332,13 +331,13 @@ impl Worker {
         &mut self,
         mut answer: Message,
         out: &mpsc::UnboundedSender<Message>,
-        vanishes_at: Option<u64>,
+        fail_at: Option<u64>,
     ) -> Option<bool> {
         if let Message::Answer { passed, .. } = &mut answer {
             *passed = std::mem::take(&mut self.passed);
         }
         self.done += 1;
-        if vanishes_at.is_some_and(|at| self.done >= at) {
+        if fail_at.is_some_and(|at| self.done >= at) {
             return Some(true);
         }
         out.send(answer).is_err().then_some(false)
