@@ -140,7 +140,7 @@ fn measure(graph: &Graph, (rows, samples, runs): (u32, u32, u32), threads: usize
         ("walk 3", Method::Walk { length: 3 }),
         ("frontier, a third", Method::Frontier { frontier: rows / 3 }),
         ("neighbours 25, 10", Method::Neighbours { fan_out: vec![25, 10] }),
-        ("shadow 10, 5", Method::Shadow { fan_out: vec![10, 5] }),
+        ("shadow 10, 5", Method::ShadowKhop { fan_out: vec![10, 5] }),
     ] {
         let sampler = Sampler::new(graph, method, roots.clone(), rows).unwrap();
         let draw = |interval: u32, room: &mut Room| {

@@ -86,9 +86,8 @@ pub enum Method {
     /// ShaDow k-hop sampler (Zeng et al. 2021). For each target it takes the rows that
     /// [`Method::Neighbours`] finds and all edges between them. The subgraphs of different targets
     /// are separate.
-    Shadow {
-        /// Maximum number of edges that are drawn per row, for each hop. The first entry is for the
-        /// target.
+    ShadowKhop {
+        /// Maximum number of edges per row for each hop, that of the target first.
         fan_out: Vec<u32>,
     },
 }
@@ -134,7 +133,7 @@ pub struct Sampler {
 enum Kind {
     Induced(Draws),
     Neighbours(FanOut),
-    Shadow(FanOut),
+    ShadowKhop(FanOut),
 }
 
 impl Sampler {
@@ -149,7 +148,7 @@ impl Sampler {
     pub fn new(graph: &Graph, method: Method, roots: Arc<[u32]>, rows: u32) -> Result<Self> {
         let draws = match method {
             Method::Neighbours { fan_out } => Kind::Neighbours(FanOut::new(fan_out)?),
-            Method::Shadow { fan_out } => Kind::Shadow(FanOut::new(fan_out)?),
+            Method::ShadowKhop { fan_out } => Kind::ShadowKhop(FanOut::new(fan_out)?),
             method => Kind::Induced(Draws::new(graph, &method, roots, rows)?),
         };
         Ok(Self { draws, size: (graph.vertices(), graph.edges()) })
@@ -162,12 +161,12 @@ impl Sampler {
         match &self.draws {
             Kind::Induced(draws) => draws.most().min(vertices),
             Kind::Neighbours(fan_out) => fan_out.most(targets).min(vertices),
-            Kind::Shadow(fan_out) => fan_out.most(1).min(vertices).saturating_mul(targets),
+            Kind::ShadowKhop(fan_out) => fan_out.most(1).min(vertices).saturating_mul(targets),
         }
     }
 
-    /// Draws a subgraph of `graph`, for which the sampler was created. [`Method::Neighbours`] and
-    /// [`Method::Shadow`] start at `targets`, and ignore targets that are not vertices. The other
+    /// Draws a subgraph of the graph for which the sampler was created. [`Method::Neighbours`] and
+    /// [`Method::ShadowKhop`] start at `targets`, and ignore targets that are not vertices. The other
     /// methods draw their own vertices.
     ///
     /// # Panics
@@ -178,7 +177,7 @@ impl Sampler {
         match &self.draws {
             Kind::Induced(draws) => draws.sample(graph, key, room),
             Kind::Neighbours(fan_out) => fan_out.neighbours(graph, key, targets, room),
-            Kind::Shadow(fan_out) => fan_out.shadow(graph, key, targets, room),
+            Kind::ShadowKhop(fan_out) => fan_out.shadow_khop(graph, key, targets, room),
         }
     }
 }

@@ -112,7 +112,7 @@ impl Draws {
                 }
                 From::Frontier { roots, size }
             }
-            Method::Neighbours { .. } | Method::Shadow { .. } => {
+            Method::Neighbours { .. } | Method::ShadowKhop { .. } => {
                 return Err(refused("the sampling method", "one that starts at targets", "an induced one"));
             }
         };

@@ -81,7 +81,13 @@ impl FanOut {
         Subgraph { ids, hops, incoming, edges, targets }
     }
 
-    pub(super) fn shadow(&self, graph: &Graph, key: SampleKey, targets: &[u32], room: &mut Room) -> Subgraph {
+    pub(super) fn shadow_khop(
+        &self,
+        graph: &Graph,
+        key: SampleKey,
+        targets: &[u32],
+        room: &mut Room,
+    ) -> Subgraph {
         let (mut ids, mut lists) = (Vec::new(), Lists::new(targets.len()));
         let mut places = Vec::with_capacity(targets.len());
         let mut chosen = std::mem::take(&mut room.chosen);

@@ -18,7 +18,7 @@ fn methods() -> [Method; 6] {
         Method::Walk { length: 2 },
         Method::Frontier { frontier: 3 },
         Method::Neighbours { fan_out: vec![3, 2] },
-        Method::Shadow { fan_out: vec![2, 3] },
+        Method::ShadowKhop { fan_out: vec![2, 3] },
     ]
 }
 
@@ -50,7 +50,7 @@ fn subgraphs_hold_what_they_promise() {
             assert_eq!(drawn, other, "case {case}");
             match method {
                 Method::Neighbours { fan_out } => neighbours_hold(&graph, &fan_out, &drawn, known.clone()),
-                Method::Shadow { .. } => {
+                Method::ShadowKhop { .. } => {
                     let places = drawn.targets.as_ref().unwrap();
                     assert!(places.iter().map(|&at| &drawn.ids[at as usize]).eq(known.clone()));
                     // Each target's subgraph is what it is alone, and induced.
@@ -193,8 +193,8 @@ fn capacities_saturate() {
     assert_eq!((capacity(Method::Edge, 9), capacity(Method::Vertex, 9)), (10, 11));
     assert_eq!(capacity(Method::Neighbours { fan_out: vec![2, 3] }, 5), 5 + 10 + 30);
     assert_eq!(capacity(Method::Neighbours { fan_out: vec![2, u32::MAX] }, 5), 1000);
-    assert_eq!(capacity(Method::Shadow { fan_out: vec![2, 3] }, 500), 9 * 500);
-    assert_eq!(capacity(Method::Shadow { fan_out: vec![u32::MAX] }, u32::MAX), u32::MAX);
+    assert_eq!(capacity(Method::ShadowKhop { fan_out: vec![2, 3] }, 500), 9 * 500);
+    assert_eq!(capacity(Method::ShadowKhop { fan_out: vec![u32::MAX] }, u32::MAX), u32::MAX);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn refusals_say_what_may_be() {
             0,
             "the number of fan-outs is 0, but must be at least 1, one per hop",
         ),
-        (Method::Shadow { fan_out: vec![3, 0] }, 0, "a fan-out is 0, but must be at least 1"),
+        (Method::ShadowKhop { fan_out: vec![3, 0] }, 0, "a fan-out is 0, but must be at least 1"),
     ] {
         assert_eq!(says(&graph, method, &all, rows), expected);
     }

@@ -512,7 +512,7 @@ impl Chooser {
             Named::Walk => Method::Walk { length: settings.walk_length },
             Named::Frontier => Method::Frontier { frontier: settings.frontier.unwrap_or(rows / 3).max(1) },
             Named::Neighbours => Method::Neighbours { fan_out: settings.fan_outs(hops, saved)? },
-            Named::ShadowKhop => Method::Shadow { fan_out: settings.fan_outs(hops, saved)? },
+            Named::ShadowKhop => Method::ShadowKhop { fan_out: settings.fan_outs(hops, saved)? },
         };
         Ok(Self::Sampler(Sampler::new(graph, method, roots, rows)?))
     }

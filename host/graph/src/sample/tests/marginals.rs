@@ -101,7 +101,7 @@ fn another_law_is_found() {
         (Method::Walk { length: 2 }, Method::Walk { length: 3 }),
         (Method::Frontier { frontier: 3 }, Method::Frontier { frontier: 4 }),
         (Method::Neighbours { fan_out: vec![3, 2] }, Method::Neighbours { fan_out: vec![2, 3] }),
-        (Method::Shadow { fan_out: vec![2, 3] }, Method::Neighbours { fan_out: vec![2, 3] }),
+        (Method::ShadowKhop { fan_out: vec![2, 3] }, Method::Neighbours { fan_out: vec![2, 3] }),
     ] {
         let away = distance(&graph, &method, &wanted, 3);
         assert!(away > 20.0, "{method:?} for {wanted:?}: {away}");

@@ -101,7 +101,7 @@ pub(super) fn sample(
             hops(graph, fan_out, targets, random, &mut rows, &mut edges);
             return (rows.into_iter().collect(), edges);
         }
-        Method::Shadow { fan_out } => {
+        Method::ShadowKhop { fan_out } => {
             let mut all = Drawn::default();
             for &target in targets {
                 let mut own = BTreeSet::new();
