@@ -42,8 +42,8 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, PartialEq)]
 enum Of {
     /// Predicted class of each row, or [`NONE`].
-    Told(Vec<u32>),
-    /// Number of labels of each row that are predicted correctly.
+    Predicted(Vec<u32>),
+    /// Number of each row's labels that are predicted correctly.
     Right(Vec<u32>),
     /// `2 TP` and `2 TP + FP + FN` of the flags of each row.
     Overlaps(Vec<[u32; 2]>),
@@ -61,7 +61,7 @@ impl Terms {
             (Folded::F1Micro, Labels::Flags(_)) => {
                 Of::Overlaps((0..rows).map(|row| overlaps(labels, row, &[])).collect())
             }
-            (_, Labels::Classes { .. }) => Of::Told(vec![NONE; rows]),
+            (_, Labels::Classes { .. }) => Of::Predicted(vec![NONE; rows]),
             (Folded::Accuracy, Labels::Flags(_)) => Of::Right(vec![0; rows]),
             (_, Labels::Numbers(_) | Labels::Flags(_)) => return None,
         };
@@ -72,7 +72,7 @@ impl Terms {
     /// not predicted classes, or if no label of `ids` is known.
     #[must_use]
     pub fn tally(&self, labels: &Labels, ids: &[u32]) -> Option<Tally> {
-        let (Of::Told(told), Labels::Classes { of, count }) = (&self.of, labels) else { return None };
+        let (Of::Predicted(told), Labels::Classes { of, count }) = (&self.of, labels) else { return None };
         let class =
             |id: u32| told.get(id as usize).filter(|&&class| class != NONE).map(|&class| class as usize);
         Tally::of_classes(of, *count, ids, class)
@@ -82,7 +82,7 @@ impl Terms {
     #[must_use]
     pub fn row_bytes(&self) -> u64 {
         match self.of {
-            Of::Told(_) | Of::Right(_) | Of::Losses(_) => 4,
+            Of::Predicted(_) | Of::Right(_) | Of::Losses(_) => 4,
             Of::Overlaps(_) => 8,
         }
     }
@@ -93,7 +93,7 @@ impl Terms {
         for (at, row) in rows.enumerate() {
             let own = scores.get(at.saturating_mul(stride)..).unwrap_or_default();
             match &mut self.of {
-                Of::Told(all) => put(all, row, told(labels, own)),
+                Of::Predicted(all) => put(all, row, told(labels, own)),
                 Of::Right(all) => put(all, row, right(labels, row, own)),
                 Of::Overlaps(all) => put(all, row, overlaps(labels, row, own)),
                 Of::Losses(all) => put(all, row, loss_of(labels, row, own)),
@@ -105,7 +105,7 @@ impl Terms {
     /// without terms count like rows that are missing in `scores`.
     #[must_use]
     pub fn metric(&self, labels: &Labels, ids: &[u32]) -> Option<f64> {
-        if let Of::Told(_) = &self.of {
+        if let Of::Predicted(_) = &self.of {
             let tally = self.tally(labels, ids)?;
             return match self.metric {
                 Folded::F1Macro => tally.f1_macro(),
@@ -119,7 +119,7 @@ impl Terms {
             return None;
         }
         Some(match &self.of {
-            Of::Told(_) => return None,
+            Of::Predicted(_) => return None,
             Of::Right(all) => known().map(|&id| u64::from(at(all, id, 0))).sum::<u64>() as f64 / count as f64,
             Of::Overlaps(all) => {
                 let add = |sum: [u64; 2], [both, either]: [u32; 2]| {
