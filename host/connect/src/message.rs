@@ -207,7 +207,7 @@ struct Refusal {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Told {
+struct Farewell {
     reason: String,
 }
 
@@ -287,7 +287,7 @@ impl Message {
             Self::Refused { reason, again } => {
                 (head(kind, &Refusal { reason: reason.clone(), again: *again })?, Bytes::new())
             }
-            Self::Bye(reason) => (head(kind, &Told { reason: reason.clone() })?, Bytes::new()),
+            Self::Bye(reason) => (head(kind, &Farewell { reason: reason.clone() })?, Bytes::new()),
             Self::Object { key, bytes } => (head(kind, &Keyed { key: *key })?, bytes.clone()),
             Self::Kernel { digest, bytes } => {
                 (head(kind, &Digested { digest: digest.clone() })?, bytes.clone())
@@ -368,7 +368,7 @@ impl Message {
             }
             8 => Self::Alive,
             9 => Self::Drain,
-            10 => Self::Bye(parse::<Told>(kind, &head)?.reason),
+            10 => Self::Bye(parse::<Farewell>(kind, &head)?.reason),
             11 => {
                 return Ok(Self::Instruction { number: parse::<Numbered>(kind, &head)?.number, frame: body });
             }

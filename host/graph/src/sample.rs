@@ -166,8 +166,8 @@ impl Sampler {
     }
 
     /// Draws a subgraph of the graph for which the sampler was created. [`Method::Neighbours`] and
-    /// [`Method::ShadowKhop`] start at `targets`, and ignore targets that are not vertices. The other
-    /// methods draw their own vertices.
+    /// [`Method::ShadowKhop`] start at `targets`, and ignore targets that are not vertices. The
+    /// other methods draw their own vertices.
     ///
     /// # Panics
     /// Panics if `graph` has another number of vertices or edges than the sampler's graph.

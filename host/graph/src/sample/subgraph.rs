@@ -9,8 +9,8 @@ use crate::error::{Error, Place, Result};
 pub struct Subgraph {
     /// Row of the graph for each local row, `[rows]`. With an induced method, rows ascend, each
     /// once. With [`Method::Neighbours`](super::Method::Neighbours), the targets come first, then
-    /// the rows at one hop, and so on, each once. With [`Method::ShadowKhop`](super::Method::ShadowKhop),
-    /// there is one ascending run per target.
+    /// the rows at one hop, and so on, each once. With
+    /// [`Method::ShadowKhop`](super::Method::ShadowKhop), there is one ascending run per target.
     pub ids: Vec<u32>,
     /// Number of local rows within h hops of the targets, for each h. These rows come first. The
     /// last value is the number of all rows. There is only one value if every layer computes all
