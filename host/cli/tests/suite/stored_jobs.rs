@@ -302,7 +302,7 @@ fn exit_codes_say_whether_another_attempt_is_worth_it() {
     is(ended(place.eciton(&[&sweep[..], &["--store", STORE]].concat())), 2, "requires --executor jobs");
     // The same at another attempt.
     is(ended(place.job(&["jobs/a.json"])), 1, "does not exist");
-    is(ended(place.job(&[&list, "--index", "2"])), 1, "has 2 lines, and the index is 2");
+    is(ended(place.job(&[&list, "--index", "2"])), 1, "has 2 lines, but the index is 2");
     is(ended(place.job(&["JOBS"])), 1, "object key");
     let mut stranger = place.job(&[&list, "--index", "1"]);
     stranger.env("AWS_SECRET_ACCESS_KEY", "another");
