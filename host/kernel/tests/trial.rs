@@ -166,7 +166,7 @@ fn all() -> Vec<Arc<Layer>> {
 fn the_built_in_kernels_hold_what_the_contract_asks() {
     for layer in all() {
         let name = layer.kernel().name().to_owned();
-        for (rows, degree, seed) in [(1, 1, 1), (2, 1, 2), (40, 3, 3), (3000, 2, 4)] {
+        for (rows, degree, seed) in [(1, 1, 1), (2, 1, 2), (40, 3, 3), (400, 2, 4)] {
             let trial = Trial::new(&layer, rows, degree, seed);
             let edges = layer.kernel().on() == On::Edges;
             assert_eq!(trial.edges() > 0, edges, "{name}");
@@ -314,7 +314,7 @@ fn limits_are_held_against_many_rows_and_many_calls() {
     let ample = Duration::from_secs(300);
     for layer in all() {
         let name = layer.kernel().name().to_owned();
-        let usage = Trial::new(&layer, 5000, 3, 1).usage(ample).unwrap();
+        let usage = Trial::new(&layer, 600, 3, 1).usage(ample).unwrap();
         assert_eq!(usage.broken, None, "{name}");
         let (used, peak) = (usage.used, usage.used.peak);
         assert!(usage.rounds >= 20 && used.guest_memory_bytes >= 1 << 16 && used.seconds > 0.0, "{name}");
