@@ -294,7 +294,8 @@ fn a_replica_with_other_values_is_excluded() {
         if replicas.ends_with('2') {
             // Two of three agree.
             assert!(
-                err.contains("worker 0 was removed from the run: the worker sent a wrong answer") && lost(&found) == 1,
+                err.contains("worker 0 was removed from the run: the worker sent a wrong answer")
+                    && lost(&found) == 1,
                 "{err}"
             );
         }
