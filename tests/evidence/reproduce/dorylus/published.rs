@@ -171,7 +171,7 @@ impl Published {
     /// Returns the shape of the row's graph and two-layer model. GCN layers gather before they
     /// multiply, and the last product is fused with its gradient into one task.
     pub(super) fn shape(&self) -> Result<Shape, Error> {
-        let named = Named::find(self.graph).ok_or_else(|| Error::Setting {
+        let named = Named::find(self.graph).ok_or_else(|| eciton_simulate::Error::Setting {
             what: "graph of a published result",
             found: self.graph.to_owned(),
             allowed: "the named shapes".to_owned(),
