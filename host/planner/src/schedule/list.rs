@@ -5,7 +5,10 @@
 //! from a program on lanes, and the planner makes one from candidate stages. A [`World`] gives the
 //! times of steps, of row transfers and of updates.
 //!
-//! A lane begins a step when it is free, so no visit is closing ([`crate::policy::Lane::peek`]).
+//! A step is ready when the steps that it reads have ended. A lane that takes it waits for their rows
+//! to arrive, like a worker does, even if another step could begin earlier.
+//!
+//! A lane takes a step when it is free, so no visit is closing ([`crate::policy::Lane::peek`]).
 //! The engine differs: it sends a worker its next steps in advance, and counts visits whose last
 //! step has been sent to the worker.
 
@@ -76,8 +79,6 @@ impl Ord for Time {
 enum Event {
     /// A job has ended on an interval.
     Done(u16, u32),
-    /// An input of a job on an interval has arrived.
-    There(u16, u32),
     /// The weights of one more round are available.
     Updated,
 }
@@ -92,6 +93,8 @@ struct Making<'a, W> {
     /// For each job and interval, the number of inputs that the step in the interval's present
     /// round still waits for.
     waits: Vec<u32>,
+    /// For each job and interval, the time at which the last input of that step arrives.
+    arrivals: Vec<f64>,
     /// Present round of each interval, with the number of remaining steps in that round.
     intervals: Vec<Place>,
     /// Number of intervals that have finished each round.
@@ -126,6 +129,7 @@ impl List {
             lanes,
             free: vec![0.0; count],
             waits: vec![0; self.reads.len() * self.intervals as usize],
+            arrivals: vec![0.0; self.reads.len() * self.intervals as usize],
             intervals: vec![(0, 0); self.intervals as usize],
             through: vec![0; self.rounds as usize],
             over: 0,
@@ -169,7 +173,6 @@ impl<W: World> Making<'_, W> {
     fn happened(&mut self, event: Event, now: f64) {
         match event {
             Event::Done(job, interval) => self.done(job, interval, now),
-            Event::There(job, interval) => self.there(job, interval),
             Event::Updated => {
                 self.grid.rounds.push(now);
                 self.let_in();
@@ -182,6 +185,11 @@ impl<W: World> Making<'_, W> {
         Step { round: Round(round), stage: StageId(job), interval: IntervalId(interval) }
     }
 
+    /// Returns the index of a job on an interval in `waits` and `arrivals`.
+    fn at(&self, job: u16, interval: u32) -> usize {
+        usize::from(job) * self.list.intervals as usize + interval as usize
+    }
+
     fn ready(&mut self, job: u16, interval: u32) {
         let step = self.step(job, interval);
         let (policy, number) = (&self.list.policy, self.list.policy.lane(step));
@@ -191,10 +199,14 @@ impl<W: World> Making<'_, W> {
         }
     }
 
-    fn there(&mut self, job: u16, interval: u32) {
-        let at = usize::from(job) * self.list.intervals as usize + interval as usize;
-        let Some(waits) = self.waits.get_mut(at) else { return };
+    /// Counts an input of a step that arrives at `time`. The step is ready after its last one.
+    fn input(&mut self, job: u16, interval: u32, time: f64) {
+        let at = self.at(job, interval);
+        let (Some(waits), Some(arrival)) = (self.waits.get_mut(at), self.arrivals.get_mut(at)) else {
+            return;
+        };
         *waits = waits.saturating_sub(1);
+        *arrival = arrival.max(time);
         if *waits == 0 {
             self.ready(job, interval);
         }
@@ -206,9 +218,9 @@ impl<W: World> Making<'_, W> {
         }
         let list = self.list;
         for (reads, id) in list.reads.iter().zip(0u16..) {
-            let at = usize::from(id) * list.intervals as usize + interval as usize;
-            if let Some(waits) = self.waits.get_mut(at) {
-                *waits = reads.len() as u32;
+            let at = self.at(id, interval);
+            if let (Some(waits), Some(arrival)) = (self.waits.get_mut(at), self.arrivals.get_mut(at)) {
+                (*waits, *arrival) = (reads.len() as u32, 0.0);
             }
             if reads.is_empty() {
                 self.ready(id, interval);
@@ -225,11 +237,13 @@ impl<W: World> Making<'_, W> {
         let Some(rank) = lane.peek(0).filter(|_| *free <= now) else { return };
         policy.begin(lane, rank);
         let Step { round: Round(round), stage, interval: IntervalId(interval) } = rank.step();
-        let end = now + self.world.took(stage.0, interval).max(0.0);
+        let at = usize::from(stage.0) * self.list.intervals as usize + interval as usize;
+        let start = self.arrivals.get(at).map_or(now, |&arrival| arrival.max(now));
+        let end = start + self.world.took(stage.0, interval).max(0.0);
         *free = end;
         let role = policy.role(stage);
         let (lane, chunk, back) = (number as u32, role.chunk.into(), role.back);
-        self.grid.cells.push(Cell { lane, round, stage, chunk, back, interval, time: (now, end) });
+        self.grid.cells.push(Cell { lane, round, stage, chunk, back, interval, time: (start, end) });
         self.after(end, Event::Done(stage.0, interval));
     }
 
@@ -241,12 +255,8 @@ impl<W: World> Making<'_, W> {
         }
         self.touched.insert(number);
         for follower in self.followers.get(usize::from(job)).cloned().unwrap_or_default() {
-            let there = self.world.carried(now, job, follower, interval);
-            if there <= now {
-                self.there(follower, interval);
-            } else {
-                self.after(there, Event::There(follower, interval));
-            }
+            let arrival = self.world.carried(now, job, follower, interval);
+            self.input(follower, interval, arrival);
         }
         let Some((_, left)) = self.intervals.get_mut(interval as usize) else { return };
         *left -= 1;

@@ -1,5 +1,6 @@
 //! World of a simulated pipeline, with its clock, steps in flight, and transfers.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use eciton_engine::{Action, Engine, Event, Reason, Settings};
@@ -13,6 +14,9 @@ use crate::random::{Purpose, unit};
 /// Index of each direction of the host's link, to the host (`UP`) and from the host (`DOWN`).
 const UP: usize = 0;
 const DOWN: usize = 1;
+/// Index of each direction of a worker's link, to other workers (`OUT`) and from them (`IN`).
+const OUT: usize = 0;
+const IN: usize = 1;
 /// Maximum number of rounds per simulated run.
 const MAX_ROUNDS: u32 = 10_000_000;
 
@@ -48,6 +52,11 @@ pub(super) struct World<'a> {
     /// Time at which the rows of each finished step are available to readers, and the worker that
     /// computed them.
     rows: BTreeMap<Step, (f64, Location)>,
+    /// Times at which rows arrive that one worker sends to another, by the step that reads them and the
+    /// stage that sends them. Each has the worker to which they are sent.
+    sent: BTreeMap<(Step, u16), (f64, Location)>,
+    /// Times at which the link of each worker becomes free, out and in, in seconds.
+    links: Vec<[f64; 2]>,
     doing: BTreeSet<Location>,
     /// Times at which the host's link becomes free, indexed by direction (`UP`, `DOWN`), in
     /// seconds.
@@ -84,6 +93,8 @@ impl<'a> World<'a> {
             lives: vec![0; count as usize],
             alive: vec![Some(0.0); count as usize],
             rows: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            links: vec![[0.0; 2]; count as usize],
             doing: BTreeSet::new(),
             host: [0.0; 2],
             busy: 0.0,
@@ -145,7 +156,10 @@ impl<'a> World<'a> {
                     let (number, back) = self.stage_of(key.step());
                     let bytes = self.made(number, back);
                     let there = self.over(UP, self.now, bytes);
-                    self.rows.entry(key.step()).or_insert((there, at));
+                    if let Entry::Vacant(rows) = self.rows.entry(key.step()) {
+                        rows.insert((there, at));
+                        self.send(key.step(), at);
+                    }
                     self.deliver(Event::Completed { key, took_us: 0 });
                 }
             }
@@ -195,6 +209,7 @@ impl<'a> World<'a> {
                         interval: Default::default(),
                     };
                     self.rows = self.rows.split_off(&first);
+                    self.sent = self.sent.split_off(&(first, 0));
                 }
                 Action::Finished { reason, .. } => self.end = Some(reason),
             }
@@ -212,6 +227,46 @@ impl<'a> World<'a> {
             }
             _ => ready,
         }
+    }
+
+    /// Sends the rows of an ended step to the workers that read them, if workers send rows to each other. A
+    /// transfer begins when both links are free, and takes its bytes divided by the bandwidth.
+    fn send(&mut self, step: Step, from: Location) {
+        if self.places.owner != Owner::Worker {
+            return;
+        }
+        for (reader, bytes) in self.readers(step) {
+            let to = self.engine.location_of(reader);
+            if to == from || !to.is_worker() {
+                continue;
+            }
+            let free = |links: &[[f64; 2]], at: Location, way: usize| {
+                links.get(at.index()).map_or(0.0, |of| of[way])
+            };
+            let begins = self.now.max(free(&self.links, from, OUT)).max(free(&self.links, to, IN));
+            let ends = begins + bytes / self.places.link;
+            for (at, way) in [(from, OUT), (to, IN)] {
+                if let Some(link) = self.links.get_mut(at.index()) {
+                    link[way] = ends;
+                }
+            }
+            self.sent.insert((reader, step.stage.0), (ends, to));
+        }
+    }
+
+    /// Returns the steps that read the rows of a step, with the bytes that each reads.
+    fn readers(&self, step: Step) -> Vec<(Step, f64)> {
+        let depth = self.of.stages.len() as u16;
+        let (number, back) = self.stage_of(step);
+        let reader = |stage: u16, bytes| (Step { stage: StageId(stage), ..step }, bytes);
+        if back {
+            let own = self.of.stages.get(usize::from(number)).map_or(&[][..], |stage| &stage.reads);
+            return own.iter().map(|&(read, bytes)| reader(2 * depth - 1 - read, bytes)).collect();
+        }
+        let reads = |(other, stage): (u16, &Stage)| {
+            stage.reads.iter().find(|(from, _)| *from == number).map(|&(_, bytes)| reader(other, bytes))
+        };
+        (0..depth).zip(&self.of.stages).filter_map(reads).collect()
     }
 
     /// Returns the program stages that stage `number` reads, with the bytes of their rows. `back`
@@ -257,10 +312,16 @@ impl<'a> World<'a> {
         let Some(stage) = self.of.stages.get(usize::from(number)) else { return };
         let seconds = if back { stage.backward } else { stage.forward };
         let reads = self.reads(number, back);
-        let arrive = |&(from, bytes): &(u16, f64)| {
-            let &(made, from) = self.rows.get(&Step { stage: StageId(from), ..step })?;
-            let direct = self.places.owner == Owner::Worker && from != at;
-            Some(made + if direct { bytes / self.places.link } else { 0.0 })
+        let arrive = |&(stage_id, bytes): &(u16, f64)| {
+            let &(made, from) = self.rows.get(&Step { stage: StageId(stage_id), ..step })?;
+            if self.places.owner != Owner::Worker || from == at {
+                return Some(made);
+            }
+            // Rows that were sent to another worker, which has failed, are sent again.
+            match self.sent.get(&(step, stage_id)) {
+                Some(&(arrival, to)) if to == at => Some(arrival),
+                _ => Some(made.max(self.now) + bytes / self.places.link),
+            }
         };
         let ready = reads.iter().filter_map(arrive).fold(self.now, f64::max);
         let start = self.over(DOWN, ready, reads.iter().map(|(_, bytes)| bytes).sum());
