@@ -11,6 +11,17 @@
 //! does not fit in memory with |U| micro-batches in flight (`cost`). Source: Narayanan et al. 2019
 //! (PipeDream), section 3.1, extended to lanes of unequal pace.
 //!
+//! The time of a round also has the time to fill and drain the pipeline. With m micro-batches it is
+//! about
+//!
+//! ```text
+//! sum over stages of t + (m - 1) max over stages of t
+//! ```
+//!
+//! [`fills`] enumerates the maximum: for some limits, it finds the smallest sum of t over divisions in
+//! which no stage exceeds the limit. If a schedule separates forward from backward (GPipe), each of the two
+//! has its own limit.
+//!
 //! The search tries all orders of lanes if there are few combinations of used lanes by class (all
 //! orders for 8 different lanes). Otherwise, it uses the fastest lanes first.
 
@@ -23,6 +34,11 @@ use super::stage_time::Sums;
 /// Maximum depth up to which the search tries every depth. Above it, the search tries only powers
 /// of two and the largest depth, because each depth needs its own costs.
 const ALL_DEPTHS: usize = 16;
+
+/// Maximum number of limits of the slowest stage that [`fills`] tries, and number of states up to which it
+/// tries as many.
+const MAX_LIMITS: usize = 16;
+const FILL_STATES: usize = 1 << 16;
 
 /// Sums of times and bytes for every run of consecutive operators.
 pub(super) struct Runs {
@@ -54,13 +70,88 @@ impl Runs {
     }
 }
 
-/// Returns the best division for each possible number of stages, with its cost. It adds the number
-/// of visited states to `states`.
-pub(super) fn cuts(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64) -> Vec<(f64, Partition)> {
-    match pool.shares() {
-        Some(shares) => any_order(runs, pool, shares, price, states),
-        None => fastest_first(runs, pool, price, states),
+/// Cost of a division, from the costs of its stages.
+#[derive(Clone, Copy, Debug)]
+enum Goal {
+    /// Cost of the slowest stage.
+    Slowest,
+    /// Sum over the stages.
+    Sum,
+}
+
+impl Goal {
+    /// Returns the cost of a division whose first stage costs `first` and whose other stages cost `rest`.
+    fn add(self, first: f64, rest: f64) -> f64 {
+        match self {
+            Self::Slowest => first.max(rest),
+            Self::Sum => first + rest,
+        }
     }
+}
+
+/// Returns the best division for each possible number of stages, with the cost of its slowest stage. It adds
+/// the number of visited states to `states`.
+pub(super) fn cuts(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64) -> Vec<(f64, Partition)> {
+    divisions(runs, pool, price, Goal::Slowest, states)
+}
+
+fn divisions(
+    runs: &Runs,
+    pool: &Pool,
+    price: &Price<'_>,
+    goal: Goal,
+    states: &mut u64,
+) -> Vec<(f64, Partition)> {
+    match pool.shares() {
+        Some(shares) => any_order(runs, pool, shares, price, goal, states),
+        None => fastest_first(runs, pool, price, goal, states),
+    }
+}
+
+/// Costs of the phases of a run of operators on a lane: forward and backward if the schedule separates them,
+/// otherwise their sum and 0. The last argument is that of [`Price`].
+pub(super) type Phases<'a> = dyn Fn(&Sums, &Lane, u32) -> [f64; 2] + 'a;
+
+/// Returns the divisions with the smallest sum of costs, for each possible number of stages and for some limits
+/// of the slowest stage in each phase.
+pub(super) fn fills(runs: &Runs, pool: &Pool, phases: &Phases<'_>, states: &mut u64) -> Vec<Partition> {
+    let n = runs.len();
+    let tries = FILL_STATES / (n * n * pool.groups.len()).max(1);
+    let is_separate = pool.groups.first().is_some_and(|of| phases(&runs.sum(0, n), &of.lane, 1)[1] > 0.0);
+    let count = if is_separate { tries.isqrt() } else { tries }.min(MAX_LIMITS);
+    let [forward, backward] =
+        [0, 1].map(|phase| limits(runs, pool, &|sums, lane| phases(sums, lane, 1)[phase], count));
+    let mut found = Vec::new();
+    for &first in &forward {
+        for &second in &backward {
+            let price = |sums: &Sums, lane: &Lane, path: u32| {
+                let [one, other] = phases(sums, lane, path);
+                if one <= first && other <= second { one + other } else { f64::INFINITY }
+            };
+            let cuts = divisions(runs, pool, &price, Goal::Sum, states);
+            found.extend(cuts.into_iter().map(|(_, cut)| cut));
+        }
+    }
+    found
+}
+
+/// Returns at most `count` limits of the slowest stage: costs of runs of operators, from the smallest limit that
+/// can hold to three times that.
+fn limits(runs: &Runs, pool: &Pool, cost: &dyn Fn(&Sums, &Lane) -> f64, count: usize) -> Vec<f64> {
+    let n = runs.len();
+    let lanes =
+        || pool.classes.iter().filter_map(|(first, _)| pool.groups.get(*first)).map(|group| &group.lane);
+    let fastest =
+        |first, end| lanes().map(|lane| cost(&runs.sum(first, end), lane)).fold(f64::INFINITY, f64::min);
+    let single = (0..n).map(|at| fastest(at, at + 1)).fold(0.0, f64::max);
+    let least = single.max(fastest(0, n) / pool.groups.len().max(1) as f64);
+    let all = (0..n).flat_map(|first| (first + 1..=n).map(move |end| (first, end)));
+    let all = all.flat_map(|(first, end)| lanes().map(move |lane| cost(&runs.sum(first, end), lane)));
+    let mut known: Vec<f64> = all.filter(|cost| (least..=3.0 * least).contains(cost)).collect();
+    known.sort_by(f64::total_cmp);
+    known.dedup();
+    let count = count.min(known.len());
+    (0..count).filter_map(|at| known.get(at * known.len() / count)).copied().collect()
 }
 
 /// Returns the numbers of stages to try, from 1 to `most`.
@@ -84,6 +175,7 @@ fn any_order(
     pool: &Pool,
     shares: usize,
     price: &Price<'_>,
+    goal: Goal,
     states: &mut u64,
 ) -> Vec<(f64, Partition)> {
     let n = runs.len();
@@ -116,7 +208,7 @@ fn any_order(
                     }
                     *states += 1;
                     let flight = path - u32::from(planted!(PathOneShort));
-                    let cost = behind.max(price(&runs.sum(first, end), lane, flight));
+                    let cost = goal.add(price(&runs.sum(first, end), lane, flight), behind);
                     if cost < best[first][share].cost {
                         best[first][share] = Best { cost, end, class };
                     }
@@ -146,7 +238,13 @@ fn any_order(
     found
 }
 
-fn fastest_first(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64) -> Vec<(f64, Partition)> {
+fn fastest_first(
+    runs: &Runs,
+    pool: &Pool,
+    price: &Price<'_>,
+    goal: Goal,
+    states: &mut u64,
+) -> Vec<(f64, Partition)> {
     let (n, most) = (runs.len(), pool.groups.len().min(runs.len()));
     let mut found = Vec::new();
     for depth in depths(most) {
@@ -161,7 +259,7 @@ fn fastest_first(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64) 
                         continue;
                     }
                     *states += 1;
-                    let cost = behind.max(price(&runs.sum(first, end), &group.lane, path));
+                    let cost = goal.add(price(&runs.sum(first, end), &group.lane, path), behind);
                     if cost < best[at][first].cost {
                         best[at][first] = Best { cost, end, class: 0 };
                     }

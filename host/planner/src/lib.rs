@@ -14,6 +14,10 @@
 //! | [`Planner::Blocks`] | runs of equal compute | PipeDream-2BW: Narayanan et al. 2021, 4 |
 //! | [`Planner::Balanced`] | runs of equal compute, with boundary operators moved | BaPipe: Zhao et al. 2020 |
 //! | [`Planner::Branches`] | convex sets of a graph | GraphPipe: Jeon et al. 2025 |
+//! | [`Planner::Refined`] | one of the above, with single operators and lanes moved | local search |
+//!
+//! All planners but the last minimise the slowest stage, or the slowest stage and the sum of all. The
+//! last one starts from their fastest partitions and minimises the predicted time of a round.
 //!
 //! A stage stashes only its inputs and repeats its forward step (recomputation) if its lane's
 //! memory requires it, and never otherwise. A division that exceeds a limit is not a plan. Lanes
@@ -50,6 +54,7 @@ mod plan;
 pub mod policy;
 mod pool;
 mod predict;
+mod refine;
 #[cfg(test)]
 #[path = "../../program/src/sample_programs.rs"]
 mod sample_programs;

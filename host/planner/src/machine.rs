@@ -78,7 +78,7 @@ impl Machine {
 }
 
 /// Shape of a pipeline: its schedule, replicas, lanes and micro-batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
     /// Schedule of the pipeline: the order of a lane's steps, and the weights that they read.
     pub schedule: PipelineSchedule,

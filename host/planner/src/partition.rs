@@ -15,6 +15,8 @@ pub enum Planner {
     Balanced,
     /// GraphPipe: dynamic programming over the stages of a series-parallel graph.
     Branches,
+    /// Local search: single moves of operators and lanes, judged by the predicted time of a round.
+    Refined,
 }
 
 impl Planner {
@@ -26,6 +28,7 @@ impl Planner {
             Self::Blocks => "blocks",
             Self::Balanced => "balanced",
             Self::Branches => "branches",
+            Self::Refined => "refined",
         }
     }
 }

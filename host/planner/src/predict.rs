@@ -30,6 +30,7 @@ const ROUNDS: std::ops::RangeInclusive<u32> = 5..=20;
 const FIRST: usize = 1;
 
 /// Candidate for a plan: a partition in a setting, with the sums of its stages.
+#[derive(Clone)]
 pub(super) struct Candidate<'a> {
     pub machine: &'a Machine,
     pub setting: Setting,
@@ -210,6 +211,19 @@ impl Candidate<'_> {
         self.fits_lanes() && host.is_none_or(|most| self.host_memory() <= most)
     }
 
+    /// Returns the number of rounds that a prediction times.
+    fn rounds(&self) -> u32 {
+        match self.overlaps() {
+            true => (TIMED / self.setting.shape.micro.max(1)).clamp(*ROUNDS.start(), *ROUNDS.end()),
+            false => 1,
+        }
+    }
+
+    /// Returns the number of steps that a prediction computes.
+    pub(super) fn steps(&self) -> u64 {
+        2 * self.depth() as u64 * u64::from(self.setting.shape.micro) * u64::from(self.rounds())
+    }
+
     fn list(&self) -> List {
         let depth = self.depth() as u16;
         let back = |stage: u16| 2 * depth - 1 - stage;
@@ -237,11 +251,7 @@ impl Candidate<'_> {
             policy: Policy::new(setting.lanes(), intervals, roles, caps),
             reads,
             intervals,
-            rounds: if self.overlaps() {
-                (TIMED / self.setting.shape.micro.max(1)).clamp(*ROUNDS.start(), *ROUNDS.end())
-            } else {
-                1
-            },
+            rounds: self.rounds(),
             bound: u32::from(self.overlaps()),
         }
     }

@@ -11,10 +11,16 @@ use super::partition::{Partition, StageOf};
 use super::plan::{Answer, Plan};
 use super::pool::Pool;
 use super::predict::Candidate;
+use super::refine::{PATIENCE, Refiner, SLACK};
 use super::stage_time::{Setting, Sums};
 use super::tree::Part;
 use super::{balance, blocks};
 use crate::error::{Error, Result};
+
+/// Number of the fastest candidates from which the local search starts.
+const STARTS: usize = 8;
+/// Number of predicted steps of a search, after which no more partitions are tried: about half a second of a core.
+const BUDGET: u64 = 1 << 20;
 
 /// Returns the plan with the highest number of rows per second, and the best other plan.
 ///
@@ -38,7 +44,7 @@ pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer>
     }
     let all = std::mem::take(&mut search.found);
     let (fitting, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Candidate::fits);
-    match best(fitting) {
+    match search.fastest(fitting) {
         Some((plan, runner_up)) => {
             let reason = runner_up.as_ref().map_or_else(String::new, |second| second.loses(&plan));
             Ok(Answer { plan, runner_up, reason, states: search.states })
@@ -109,7 +115,14 @@ impl<'a> Search<'a> {
         let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let mut states = 0;
         let mut found: Vec<Partition> = Vec::new();
-        found.extend(chain::cuts(&self.runs, &pool, &price, &mut states).into_iter().map(|(_, cut)| cut));
+        let cuts = chain::cuts(&self.runs, &pool, &price, &mut states);
+        found.extend(cuts.into_iter().map(|(_, cut)| cut));
+        found.extend(chain::fills(
+            &self.runs,
+            &pool,
+            &|sums, lane, path| setting.phases(sums, lane, path),
+            &mut states,
+        ));
         if let Some(lattice) = &self.lattice {
             let pool = if pool.shares().is_some() { pool.clone() } else { pool.levelled() };
             let branches = Branches::new(lattice, &pool, &price, setting.rows);
@@ -138,6 +151,55 @@ impl<'a> Search<'a> {
                 self.found.extend(Some(candidate).filter(Candidate::fits_lanes));
             }
         }
+    }
+
+    /// Predicts the candidates, searches among their neighbours, and returns the fastest plan and the
+    /// fastest one with another width, schedule or stages.
+    fn fastest(&mut self, candidates: Vec<Candidate<'a>>) -> Option<(Plan, Option<Plan>)> {
+        let mut budget = BUDGET;
+        let mut known = predicted(candidates, &mut budget);
+        let mut seen: BTreeSet<(Shape, Vec<StageOf>)> = BTreeSet::new();
+        seen.extend(known.iter().map(|(_, of)| (of.setting.shape, of.partition.stages.clone())));
+        // Indices into `known` of candidates whose neighbours are not known, the fastest last.
+        let mut open: Vec<usize> = (0..known.len()).rev().collect();
+        let mut patience = PATIENCE;
+        while let Some(at) = open.pop().filter(|_| patience > 0 && budget > 0) {
+            let fastest_s = known.iter().map(|(round_s, _)| *round_s).fold(f64::INFINITY, f64::min);
+            let (round_s, of) = known.get(at)?;
+            if *round_s > fastest_s * SLACK {
+                break;
+            }
+            patience -= 1;
+            let (setting, chunks) = (of.setting, of.setting.shape.chunks);
+            let pool = Pool::from_machine(self.machine, setting.shape.width);
+            let neighbours = Refiner { graph: self.graph, pool: &pool }.neighbours(&of.partition, chunks);
+            let mut limit_s = fastest_s;
+            for partition in neighbours {
+                if budget == 0 || !seen.insert((setting.shape, partition.stages.clone())) {
+                    continue;
+                }
+                self.states += 1;
+                let moved = self.candidate(setting, partition);
+                if !moved.fits() || moved.least() > limit_s * SLACK {
+                    continue;
+                }
+                budget = budget.saturating_sub(moved.steps());
+                let moved_s = moved.predict().round;
+                // A difference in the last digits is no reason to continue.
+                if moved_s < limit_s * (1.0 - 1e-9) {
+                    (limit_s, patience) = (moved_s, PATIENCE);
+                }
+                let before =
+                    open.partition_point(|&other| known.get(other).is_some_and(|of| of.0 >= moved_s));
+                open.insert(before, known.len());
+                known.push((moved_s, moved));
+            }
+        }
+        known.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let mut plans = known.into_iter().map(|(_, of)| Plan::from_candidate(&of, of.predict()));
+        let first = plans.next()?;
+        let second = plans.find(|plan| differ(plan, &first));
+        Some((first, second))
     }
 
     /// Returns the error for a search without a fitting plan. It names the lane or host of the plan
@@ -188,35 +250,23 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Returns the fastest candidate, and the fastest one with another width, schedule or stages.
-fn best(candidates: Vec<Candidate<'_>>) -> Option<(Plan, Option<Plan>)> {
-    let mut all: Vec<(f64, Candidate<'_>)> = candidates.into_iter().map(|of| (of.least(), of)).collect();
-    all.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let mut first: Option<Plan> = None;
-    let mut second: Option<Plan> = None;
-    for (least, candidate) in all {
-        if second.as_ref().is_some_and(|second| least >= second.round_seconds) {
+/// Predicts candidates by their lower bounds, the smallest first. Stops if no later one can be among the two
+/// fastest, and at least [`STARTS`] are predicted or the budget is used. Returns the times of a round and the candidates, the fastest first.
+fn predicted<'a>(candidates: Vec<Candidate<'a>>, budget: &mut u64) -> Vec<(f64, Candidate<'a>)> {
+    let mut bounded: Vec<(f64, Candidate<'_>)> = candidates.into_iter().map(|of| (of.least(), of)).collect();
+    bounded.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut found: Vec<(f64, Candidate<'_>)> = Vec::new();
+    for (least_s, candidate) in bounded {
+        let needed = found.get(1).is_none_or(|(second_s, _)| least_s < *second_s);
+        if !needed && (found.len() >= STARTS || *budget == 0) {
             break;
         }
-        let plan = Plan::from_candidate(&candidate, candidate.predict());
-        match first.take() {
-            None => first = Some(plan),
-            Some(best) if plan.round_seconds < best.round_seconds => {
-                if differ(&plan, &best) {
-                    second = Some(best);
-                }
-                first = Some(plan);
-            }
-            Some(best) => {
-                let quicker = second.as_ref().is_none_or(|second| plan.round_seconds < second.round_seconds);
-                if quicker && differ(&plan, &best) {
-                    second = Some(plan);
-                }
-                first = Some(best);
-            }
-        }
+        *budget = budget.saturating_sub(candidate.steps());
+        let round_s = candidate.predict().round;
+        let at = found.partition_point(|(other_s, _)| *other_s <= round_s);
+        found.insert(at, (round_s, candidate));
     }
-    Some((first?, second))
+    found
 }
 
 fn differ(one: &Plan, other: &Plan) -> bool {

@@ -170,6 +170,20 @@ impl Setting {
         (forward + backward).max(self.rows * sums.input.max(sums.output) / lane.link)
     }
 
+    /// Returns the costs of a stage in the phases of the schedule, in seconds: forward and backward if each
+    /// lane finishes all forward steps first, otherwise their sum and 0. `path` is that of
+    /// [`Self::in_flight`]. The costs are infinite if the stage does not fit into memory.
+    pub(super) fn phases(&self, sums: &Sums, lane: &Lane, path: u32) -> [f64; 2] {
+        let cost = self.cost(sums, lane, self.in_flight(path));
+        if self.order() != Order::ForwardFirst || cost.is_infinite() {
+            return [cost, 0.0];
+        }
+        let recompute = self.fits(sums, lane, self.in_flight(path)).unwrap_or(self.recompute);
+        let (forward, backward) = self.seconds(sums, lane, recompute);
+        let transfer = self.rows * sums.input.max(sums.output) / lane.link;
+        [forward.max(transfer), backward.max(transfer)]
+    }
+
     /// Returns the smallest share of a lane's memory that a stage can use, with or without
     /// recomputation.
     pub(super) fn strain(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> f64 {

@@ -7,7 +7,7 @@ use crate::pipeline::WeightVersions;
 
 /// Published pipeline schedule, which determines the order of the lanes' steps and the weight
 /// versions that they read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PipelineSchedule {
     /// GPipe, which runs all forward steps and then all backward steps.
     GPipe,

@@ -1,13 +1,18 @@
 //! Compares planners with exhaustive search on small graphs. The formulas are written again here,
 //! independently of the planners.
 
+// Shares of optimal plans are printed.
+#![allow(clippy::disallowed_macros, clippy::print_stdout)]
+
 use super::super::branches::Branches;
 use super::super::chain::{Runs, cuts};
 use super::super::lattice::Lattice;
+use super::super::partition::{Partition, StageOf};
 use super::super::pool::Pool;
+use super::super::predict::Candidate;
 use super::super::stage_time::{Setting, Sums};
 use super::super::tree::Part;
-use super::super::{Graph, Lane, Machine};
+use super::super::{Graph, Lane, Machine, Planner, Wanted, plan};
 use super::random;
 use crate::testing::Random;
 use eciton_recipe::lanes::Order;
@@ -122,6 +127,100 @@ fn least_of_graph(graph: &Graph, machine: &Machine, setting: &Setting) -> f64 {
         });
     });
     least
+}
+
+/// Returns true if each set of operators follows the sets that it reads. `order` has the sets in their order.
+fn is_in_order(graph: &Graph, stage_of: &[usize], order: &[usize]) -> bool {
+    let position = |operator: usize| order.iter().position(|&set| set == stage_of[operator]);
+    (0..graph.len()).all(|at| graph.reads(at).iter().all(|&read| position(read) <= position(at)))
+}
+
+/// Returns the smallest predicted time of a round over all partitions of a graph into stages, and all
+/// assignments of stages to lanes. It is infinite if no partition fits.
+fn least_round(graph: &Graph, machine: &Machine, setting: Setting, rows: u32) -> (f64, Vec<StageOf>) {
+    let mut least = (f64::INFINITY, Vec::new());
+    with_sets(graph.len(), machine.lanes.len(), &mut Vec::new(), &mut |stage_of, stages| {
+        let operators = |at: usize| (0..graph.len()).filter(|&of| stage_of[of] == at).collect::<Vec<_>>();
+        // Orders of sets are drawn like lanes. The order of independent stages decides which of them runs first.
+        with_lanes(stages, stages, &mut Vec::new(), &mut |order| {
+            if !is_in_order(graph, stage_of, order) {
+                return;
+            }
+            with_lanes(stages, machine.lanes.len(), &mut Vec::new(), &mut |lanes| {
+                let stage =
+                    |(&at, &lane): (&usize, &usize)| StageOf { operators: operators(at), lanes: vec![lane] };
+                let stages = order.iter().zip(lanes).map(stage).collect();
+                let partition = Partition { planner: Planner::Chain, stages };
+                let counted = partition.count(graph, machine, &setting, true);
+                let candidate = Candidate { machine, setting, partition, counted, rows };
+                if candidate.fits() && candidate.least() < least.0 {
+                    let round_s = candidate.predict().round;
+                    if round_s < least.0 {
+                        least = (round_s, candidate.partition.stages);
+                    }
+                }
+            });
+        });
+    });
+    least
+}
+
+/// Returns the number of graphs to search exhaustively, which the environment may set for a campaign.
+fn count(short: u32) -> u32 {
+    std::env::var("ECITON_PLANNER_GRAPHS").map_or(short, |count| count.parse().unwrap())
+}
+
+/// Compares plans with the best of all plans by predicted time. Prints the share of equally fast plans, and fails
+/// if it is below 95 % or if a plan is more than 3 % slower.
+fn compare_rounds(what: &str, seed: u64, lanes: u64, graph: fn(&mut Random) -> Graph) {
+    let mut random = Random::new(seed);
+    let (mut found, mut optimal, mut worst) = (0, 0, (0.0, String::new()));
+    let count = count(200);
+    for round in 0..count {
+        let graph = graph(&mut random);
+        let machine = random::machine(&mut random, lanes);
+        let setting = random::setting(&mut random, &machine);
+        let wanted = Wanted {
+            rows: setting.rows as u32 * setting.shape.micro,
+            schedules: vec![setting.shape.schedule],
+            chunks: None,
+            widths: vec![1],
+            micro: vec![setting.shape.micro],
+            recompute: setting.recompute,
+            parallel: true,
+            copies: setting.copies,
+            work: setting.work,
+        };
+        let (least, stages) = least_round(&graph, &machine, setting, wanted.rows);
+        let Ok(answer) = plan(&graph, &machine, &wanted) else { continue };
+        let slower = answer.plan.round_seconds / least - 1.0;
+        assert!(slower > -1e-9, "seed {seed}, {what} {round}: faster than the best of all plans");
+        found += 1;
+        optimal += u32::from(slower < 1e-9);
+        if slower > worst.0 {
+            let plan: Vec<_> =
+                answer.plan.stages.iter().map(|stage| (&stage.operators, &stage.lanes)).collect();
+            worst = (slower, format!("{what} {round}, {:?}, {plan:?} instead of {stages:?}", setting.shape));
+        }
+    }
+    let share = f64::from(optimal) / f64::from(found);
+    println!(
+        "seed {seed}: {optimal} of {found} plans of {count} {what}s are optimal ({:.1} %); the slowest is {:.2} % slower: {}",
+        100.0 * share,
+        100.0 * worst.0,
+        worst.1
+    );
+    assert!(share >= 0.95 && worst.0 <= 0.03);
+}
+
+#[test]
+fn plans_of_chains_are_the_fastest_of_all() {
+    compare_rounds("chain", 4504, 4, random::chain);
+}
+
+#[test]
+fn plans_of_graphs_are_the_fastest_of_all() {
+    compare_rounds("graph", 4505, 3, random::series_parallel);
 }
 
 fn equal(best: f64, least: f64) -> bool {

@@ -28,7 +28,7 @@ fn stages_side_by_side_beat_chains() {
     let cases = [
         ("transformer-4x8", 8, 1.1),
         ("transformer-8x4", 8, 1.15),
-        ("transformer-16x2", 16, 1.25),
+        ("transformer-16x2", 16, 1.2),
         ("dlrm", 8, 1.15),
         ("candle-uno", 8, 1.15),
     ];

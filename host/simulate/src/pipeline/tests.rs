@@ -3,6 +3,8 @@
 
 use super::*;
 
+mod plans;
+
 /// Returns a chain of equal stages, which take 1 s forward and 2 s backward.
 fn chain(depth: u16, micro: u32, weights: WeightVersions, residence: Residence) -> Pipeline {
     let reads = |at: u16| at.checked_sub(1).map(|from| vec![(from, 1e6)]).unwrap_or_default();
