@@ -14,7 +14,7 @@ mod machines;
 mod published;
 #[cfg(test)]
 mod tests;
-pub mod text;
+pub(crate) mod text;
 mod vary;
 mod world;
 
@@ -31,59 +31,59 @@ use vary::Suspect;
 use world::{Backend, Varied, epoch};
 
 /// Relative error above which the reproduction searches for reasons.
-pub const LARGE_ERROR: f64 = 0.15;
+pub(crate) const LARGE_ERROR: f64 = 0.15;
 
 /// Result of the reproduction of Dorylus.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Dorylus {
+pub(crate) struct Dorylus {
     /// Parameters that were fitted to GCN Reddit-small.
-    pub fitted: Fitted,
+    pub(crate) fitted: Fitted,
     /// Comparison for each of the six published rows.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// GCN on Reddit-small, simulated on each machine type in descending order of value.
-    pub machines: Vec<MachineValue>,
+    pub(crate) machines: Vec<MachineValue>,
 }
 
 /// Published row of the table with its simulated prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// Published times and costs of whole runs.
-    pub published: Published,
+    pub(crate) published: Published,
     /// Simulated time and cost of an epoch with functions. An asynchronous epoch is scaled to train
     /// as far as a synchronous one.
-    pub functions: Run,
+    pub(crate) functions: Run,
     /// Simulated time and cost of an epoch on the graph servers alone.
-    pub cpu: Run,
+    pub(crate) cpu: Run,
     /// Simulated time and cost of an epoch on the same number of GPU servers.
-    pub gpu: Run,
+    pub(crate) gpu: Run,
     /// Ratio of the value V with functions to V on CPUs only.
-    pub against_cpu: Compared,
+    pub(crate) against_cpu: Compared,
     /// Ratio of the value V with functions to V on GPUs only.
-    pub against_gpu: Compared,
+    pub(crate) against_gpu: Compared,
 }
 
 /// Published and simulated ratio of two values V = 1 / (time x cost).
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Compared {
+pub(crate) struct Compared {
     /// Ratio that the publication reports.
-    pub published: f64,
+    pub(crate) published: f64,
     /// Ratio that the simulation yields.
-    pub simulated: f64,
+    pub(crate) simulated: f64,
     /// Changes of single parameters that would yield the published ratio, the smallest change
     /// first. Empty if the error is at most [`LARGE_ERROR`], or if no parameter explains it.
-    pub reasons: Vec<Reason>,
+    pub(crate) reasons: Vec<Reason>,
 }
 
 impl Compared {
     /// Returns the relative error, which is `simulated / published - 1`.
     #[must_use]
-    pub fn error(&self) -> f64 {
+    pub(crate) fn error(&self) -> f64 {
         self.simulated / self.published - 1.0
     }
 
     /// Returns true if the absolute error is above [`LARGE_ERROR`].
     #[must_use]
-    pub fn is_large(&self) -> bool {
+    pub(crate) fn is_large(&self) -> bool {
         self.error().abs() > LARGE_ERROR
     }
 }
@@ -94,7 +94,7 @@ impl Compared {
 /// # Errors
 /// Returns [`Error::Fit`] if the parameters do not converge, and [`Error::Plan`] if the price list
 /// lacks a required machine type. Also returns the errors of [`simulate`](eciton_simulate::simulate).
-pub fn reproduce(prices: &Prices) -> Result<Dorylus, Error> {
+pub(crate) fn reproduce(prices: &Prices) -> Result<Dorylus, Error> {
     let fitted = fit(prices)?;
     let mut rows = Vec::with_capacity(PUBLISHED.len());
     for published in &PUBLISHED {

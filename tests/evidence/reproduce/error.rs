@@ -2,7 +2,7 @@
 
 /// Error of a reproduction. The same input fails again.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// The search for fitted parameters did not converge.
     #[error(
         "the fit on {what} is still {percent:.2} % off after {steps} steps; check the machines and functions of the price list",

@@ -20,7 +20,7 @@ const LANE: Lane = Lane { pace: 1.0, memory: Some(16e9), link: 12.5e9 };
 /// moments of 4 bytes each, in units of 2-byte weights.
 const COPIES: f64 = 7.0;
 /// Hours that a preempted run is simulated for a table, and how many runs there are.
-pub const HOURS: f64 = 2.0;
+pub(crate) const HOURS: f64 = 2.0;
 const SEEDS: u64 = 2;
 /// Prices of a p3.2xlarge on demand and as a spot instance, in USD per hour (Thorpe et al. 2023,
 /// section 6).
@@ -34,15 +34,15 @@ const ROUNDS: f64 = 20.0;
 
 /// Line of a table that compares a published result with the simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Line {
+pub(crate) struct Line {
     /// Subject of the comparison.
-    pub what: String,
+    pub(crate) what: String,
     /// Published value, as recalled.
-    pub published: String,
+    pub(crate) published: String,
     /// Value of the simulation.
-    pub ours: String,
+    pub(crate) ours: String,
     /// Explanation of the difference.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 /// Published and simulated table of a system, as `reproduce SYSTEM --json` prints it.
@@ -54,7 +54,7 @@ struct Table<'a> {
 }
 
 /// Returns the lines of a table, each with published value, simulated value and explanation.
-pub fn text(system: &'static str, lines: Vec<Line>, json: bool) -> Result<String, Error> {
+pub(crate) fn text(system: &'static str, lines: Vec<Line>, json: bool) -> Result<String, Error> {
     if json {
         let table = Table { event: "reproduction", system, lines: &lines };
         return Ok(serde_json::to_string(&table)? + "\n");
@@ -94,7 +94,7 @@ fn planned(graph: &Graph, lanes: u32, wanted: &Wanted) -> Result<Plan, Error> {
 ///
 /// # Errors
 /// Returns the errors of [`plan`].
-pub fn two_buffers() -> Result<Vec<Line>, Error> {
+pub(crate) fn two_buffers() -> Result<Vec<Line>, Error> {
     let mut lines = Vec::new();
     for (name, lanes) in [("gpt-1.3b", 16), ("gpt-2.2b", 32), ("gpt-3.9b", 64)] {
         let graph = published(name, SPEED)?;
@@ -134,7 +134,7 @@ pub fn two_buffers() -> Result<Vec<Line>, Error> {
 ///
 /// # Errors
 /// Returns the errors of [`plan`].
-pub fn branches() -> Result<Vec<Line>, Error> {
+pub(crate) fn branches() -> Result<Vec<Line>, Error> {
     let cases = [
         ("transformer-4x8", 8, "1.1x to 1.6x"),
         ("transformer-8x4", 8, "1.1x to 1.6x"),
@@ -208,7 +208,7 @@ fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error
 ///
 /// # Errors
 /// Returns the errors of [`plan`] and of [`Pipeline::run`].
-pub fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
+pub(crate) fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
     let graph = published("gpt-1.3b", SPEED)?;
     let of = wanted(1024, &[PipelineSchedule::Flush], &[64], &[4]);
     let found = planned(&graph, 48, &of)?;

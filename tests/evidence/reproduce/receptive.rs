@@ -69,7 +69,7 @@ fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
 }
 
 /// Returns the inference times for all combinations of compute rate and bandwidth, as text or as JSON.
-pub fn reproduced(json: bool) -> Result<String, Error> {
+pub(crate) fn reproduced(json: bool) -> Result<String, Error> {
     let links = |flops: f64| GIGABITS_PER_S.map(|gigabits| row(flops, gigabits));
     let rows: Vec<Row> = FLOPS_PER_S.into_iter().flat_map(links).collect();
     let latency_ms = 1e3 * LATENCY_S;

@@ -20,20 +20,20 @@ const EXCHANGE_SHARE: f64 = 1.0 / 3.0;
 /// Parameters that are fitted to the published results. All other parameters have the values of the
 /// built-in profile and the default settings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Fitted {
+pub(crate) struct Fitted {
     /// Time per floating-point operation of a tensor step on a core of a graph server, in seconds.
-    pub core_seconds_per_flop: f64,
+    pub(crate) core_seconds_per_flop: f64,
     /// Time of a gather on a core of a graph server, in seconds per edge and value.
-    pub core_seconds_per_edge_value: f64,
+    pub(crate) core_seconds_per_edge_value: f64,
     /// Time per floating-point operation on a function's vCPU, in seconds. A function of 192 MB has
     /// 0.11 of a vCPU.
-    pub vcpu_seconds_per_flop: f64,
+    pub(crate) vcpu_seconds_per_flop: f64,
     /// Number of cores that one GPU is equivalent to, for gathers and tensor steps alike.
-    pub gpu_cores: f64,
+    pub(crate) gpu_cores: f64,
     /// Number of epochs that GCN needs on Reddit-small to reach the target accuracy.
-    pub epochs: f64,
+    pub(crate) epochs: f64,
     /// Number of steps that the search made.
-    pub steps: u32,
+    pub(crate) steps: u32,
 }
 
 impl Fitted {
@@ -82,7 +82,7 @@ impl Fitted {
 /// # Errors
 /// Returns [`Error::Fit`] if the parameters do not converge. Also returns the errors of
 /// [`simulate`](eciton_simulate::simulate).
-pub fn fit(prices: &Prices) -> Result<Fitted, Error> {
+pub(crate) fn fit(prices: &Prices) -> Result<Fitted, Error> {
     let row = &PUBLISHED[0];
     let machine = (row.machine, prices.machine(row.machine)?);
     let mut found = Fitted::FIRST;

@@ -11,20 +11,20 @@ use crate::error::Error;
 /// Simulated training of GCN on Reddit-small with one machine type. The number of machines is the
 /// published one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MachineValue {
+pub(crate) struct MachineValue {
     /// Name of the machine type.
-    pub machine: String,
+    pub(crate) machine: String,
     /// Training on these machines without functions.
-    pub alone: Run,
+    pub(crate) alone: Run,
     /// Training with the published number of functions. `None` for GPU machines, which do all work
     /// themselves.
-    pub functions: Option<Run>,
+    pub(crate) functions: Option<Run>,
 }
 
 impl MachineValue {
     /// Returns the value V = 1 / (time x cost) of the better of the two runs.
     #[must_use]
-    pub fn value(&self) -> f64 {
+    pub(crate) fn value(&self) -> f64 {
         self.functions.map_or(0.0, |run| run.value()).max(self.alone.value())
     }
 }
@@ -35,7 +35,7 @@ impl MachineValue {
 ///
 /// # Errors
 /// Returns the errors of [`simulate`](eciton_simulate::simulate).
-pub fn machines(fitted: &Fitted, prices: &Prices) -> Result<Vec<MachineValue>, Error> {
+pub(crate) fn machines(fitted: &Fitted, prices: &Prices) -> Result<Vec<MachineValue>, Error> {
     let row = &PUBLISHED[0];
     let mut found = Vec::with_capacity(prices.ec2.len());
     for (name, &machine) in &prices.ec2 {

@@ -9,7 +9,7 @@ use crate::error::Error;
 use eciton_simulate::{Kind, LayerOrder, Named, Shape};
 
 /// Source of the values of all rows.
-pub const SOURCE: &str = "Thorpe et al. 2021, as recalled";
+pub(crate) const SOURCE: &str = "Thorpe et al. 2021, as recalled";
 /// Machine type of the GPU servers. There are as many GPU servers as graph servers.
 pub(super) const GPU_MACHINE: &str = "p3.2xlarge";
 /// Memory size of a function in the published experiments, in MB.
@@ -19,38 +19,38 @@ const HEADS: u32 = 1;
 
 /// Time and cost of a training run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Run {
+pub(crate) struct Run {
     /// Time in seconds. For a whole run, this is the time to the target accuracy.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Cost of graph servers and functions in USD.
-    pub usd: f64,
+    pub(crate) usd: f64,
 }
 
 /// Row of the published table, with one model on one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Published {
+pub(crate) struct Published {
     /// Kind of the model's layers.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// Name of the graph, which is one of [`NAMED`](eciton_simulate::NAMED).
-    pub graph: &'static str,
+    pub(crate) graph: &'static str,
     /// Number of graph servers, which are the machines that hold the graph.
-    pub hosts: u32,
+    pub(crate) hosts: u32,
     /// Machine type of the graph servers.
-    pub machine: &'static str,
+    pub(crate) machine: &'static str,
     /// Number of weight servers, which are the machines that hold the weights.
-    pub weight_servers: u32,
+    pub(crate) weight_servers: u32,
     /// Machine type of the weight servers, or `None` if it is not known.
-    pub weight_machine: Option<&'static str>,
+    pub(crate) weight_machine: Option<&'static str>,
     /// Number of functions per graph server.
-    pub functions_each: u32,
+    pub(crate) functions_each: u32,
     /// Time and cost of the run with functions.
-    pub functions: Run,
+    pub(crate) functions: Run,
     /// Time and cost of the run on the graph servers without functions.
-    pub cpu: Run,
+    pub(crate) cpu: Run,
     /// Time and cost of the run on the same number of GPU servers (p3.2xlarge).
-    pub gpu: Run,
+    pub(crate) gpu: Run,
     /// Publication that reports the values, for instance `Thorpe et al. 2021`.
-    pub source: &'static str,
+    pub(crate) source: &'static str,
 }
 
 const fn run(seconds: f64, usd: f64) -> Run {
@@ -60,7 +60,7 @@ const fn run(seconds: f64, usd: f64) -> Run {
 const GAT: Kind = Kind::Gat { heads: HEADS };
 
 /// Rows of the published table. The simulation's parameters are fitted to the first row.
-pub const PUBLISHED: [Published; 6] = [
+pub(crate) const PUBLISHED: [Published; 6] = [
     Published {
         kind: Kind::Gcn,
         graph: "reddit-small",
@@ -144,7 +144,7 @@ pub const PUBLISHED: [Published; 6] = [
 impl Run {
     /// Returns the value V = 1 / (time x cost), with time in seconds and cost in USD.
     #[must_use]
-    pub fn value(&self) -> f64 {
+    pub(crate) fn value(&self) -> f64 {
         1.0 / (self.seconds * self.usd)
     }
 }
@@ -152,19 +152,19 @@ impl Run {
 impl Published {
     /// Returns the ratio of the value V with functions to V on CPUs only.
     #[must_use]
-    pub fn value_against_cpu(&self) -> f64 {
+    pub(crate) fn value_against_cpu(&self) -> f64 {
         self.functions.value() / self.cpu.value()
     }
 
     /// Returns the ratio of the value V with functions to V on GPUs only.
     #[must_use]
-    pub fn value_against_gpu(&self) -> f64 {
+    pub(crate) fn value_against_gpu(&self) -> f64 {
         self.functions.value() / self.gpu.value()
     }
 
     /// Returns the total number of functions over all graph servers.
     #[must_use]
-    pub const fn all_functions(&self) -> u32 {
+    pub(crate) const fn all_functions(&self) -> u32 {
         self.hosts * self.functions_each
     }
 

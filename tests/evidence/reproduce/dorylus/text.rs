@@ -23,7 +23,7 @@ struct Line<'a> {
 }
 
 /// Simulates the tables, and returns them as text or as JSON.
-pub fn reproduced(prices: &Prices, json: bool) -> Result<String, Error> {
+pub(crate) fn reproduced(prices: &Prices, json: bool) -> Result<String, Error> {
     let found = reproduce(prices)?;
     let prices = format!("{}, {}", prices.date, prices.region);
     if json {

@@ -23,7 +23,7 @@ const CLOSE: f64 = 0.01;
 /// Parameter whose value may differ between a row and the row that it was fitted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Suspect {
+pub(crate) enum Suspect {
     /// Time of a gather on a core, per edge and value.
     Gathers,
     /// Time of a tensor step on a core, per floating-point operation.
@@ -40,11 +40,11 @@ pub enum Suspect {
 
 /// Change of one parameter that would explain the difference between simulation and publication.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Reason {
+pub(crate) struct Reason {
     /// Parameter that is changed.
-    pub suspect: Suspect,
+    pub(crate) suspect: Suspect,
     /// Factor relative to the parameter's fitted or assumed value.
-    pub times: f64,
+    pub(crate) times: f64,
 }
 
 impl Display for Reason {

@@ -35,17 +35,17 @@ pub(super) enum Backend {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Varied {
     /// Factor applied to a core's time per edge and value in gathers.
-    pub edge: f64,
+    pub(crate) edge: f64,
     /// Factor applied to a core's time per floating-point operation.
-    pub flop: f64,
+    pub(crate) flop: f64,
     /// Factor applied to a function's time per floating-point operation.
-    pub function: f64,
+    pub(crate) function: f64,
     /// Factor applied to the number of operations of the edge network (ApplyEdge).
-    pub network: f64,
+    pub(crate) network: f64,
     /// Factor applied to the number of cores that one GPU is equivalent to.
-    pub gpu: f64,
+    pub(crate) gpu: f64,
     /// Factor applied to the share of edges between hosts, relative to a random partition.
-    pub cut: f64,
+    pub(crate) cut: f64,
 }
 
 impl Default for Varied {
@@ -58,17 +58,17 @@ impl Default for Varied {
 /// trains equally far.
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
-    pub run: Run,
+    pub(crate) run: Run,
     /// Factor that converts the totals of `report` to one epoch.
-    pub of_all: f64,
-    pub report: Report,
+    pub(crate) of_all: f64,
+    pub(crate) report: Report,
 }
 
 /// All inputs of [`simulate`] except the prices.
 pub(super) struct World {
-    pub shape: Shape,
-    pub profile: Profile,
-    pub settings: Settings,
+    pub(crate) shape: Shape,
+    pub(crate) profile: Profile,
+    pub(crate) settings: Settings,
 }
 
 /// Simulates an epoch of a published row on its own machines.
