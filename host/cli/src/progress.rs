@@ -237,7 +237,7 @@ fn columns(started: &Started) -> String {
         TaskType::Regression => counted(started.classes, "target value"),
         TaskType::LinkPrediction => {
             let [trained, validation, test] = started.links.unwrap_or_default().map(grouped);
-            format!("{trained} training, {validation} validation and {test} test links")
+            format!("{trained} training, {validation} validation, {test} test links")
         }
     };
     match started.graphs {

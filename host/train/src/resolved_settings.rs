@@ -64,7 +64,7 @@ fn split(config: &Config, inputs: &Inputs) -> ResolvedSetting {
     let names = &inputs.dataset.names;
     if let Some(links) = &inputs.links {
         let [validation, test] = links.held_out();
-        let value = format!("{} training, {validation} validation and {test} test links", links.trained);
+        let value = format!("{} training, {validation} validation, {test} test links", links.trained);
         return one(
             "links.validation",
             "split",
@@ -73,7 +73,7 @@ fn split(config: &Config, inputs: &Inputs) -> ResolvedSetting {
         );
     }
     let [train, validation, test] = [&split.train, &split.validation, &split.test].map(Vec::len);
-    let value = format!("{train} training, {validation} validation and {test} test rows");
+    let value = format!("{train} training, {validation} validation, {test} test rows");
     let from = match (config.data.split.is_some(), names.split.is_empty()) {
         (true, _) => format!("set: {}", names.split),
         (false, true) => "the data set's own".to_owned(),
