@@ -81,7 +81,7 @@ fn what_was_not_asked_for_is_said() {
     airports(folder);
     let text = works(folder, &["train", "airports", "--model", "gat", "--epochs", "3", "--out", "run"]);
     for words in [
-        "split          54 training, 18 validation and 18 test rows (default, because the data set has no split: 60 / 20 / 20 %",
+        "split          54 training, 18 validation, 18 test rows (default, because the data set has no split: 60 / 20 / 20 %",
         "(default: 2 feature columns)",
         "not used: airlines (default; model.edge_weights can name one)",
         "activation     elu (default of gat)",
