@@ -228,14 +228,14 @@ fn what_is_pinned_trains_and_nothing_else() {
 fn a_kernel_that_the_model_does_not_have_is_not_replaced_in_silence() {
     let folder = kernels();
     let folder = folder.path();
-    let words = ["no kernel `maximum`", "--kernel", "it has: head, linear"];
+    let words = ["replaces the kernel `maximum`", "--kernel", "the model uses: head, linear"];
     for command in ["train", "plan"] {
         says(&refused(folder, &[command, "--epochs", "1", "--kernel", "maximum=maximum.wasm"]), &words);
     }
     // Links are judged without one.
     let links = ["--task", "link-prediction", "--kernel", "head=head.wasm"];
     let said = refused(folder, &[&["train", "--epochs", "1", "--no-out"][..], &links].concat());
-    says(&said, &["no kernel `head`", "it has: activate, linear"]);
+    says(&said, &["replaces the kernel `head`", "the model uses: activate, linear"]);
 }
 
 #[test]

@@ -243,7 +243,7 @@ fn another_text_has_the_tokens_of_the_training() {
     works(folder, &train);
     works(folder, &["eval", "run", "new.txt"]);
     let (code, _, err) = run(folder, &["eval", "run", "strange.txt"]);
-    assert!(code == Some(1) && err.contains("'x'") && err.contains("was not trained on"), "{err}");
+    assert!(code == Some(1) && err.contains("'x'") && err.contains("that the model does not know"), "{err}");
     let init = |data: &str| {
         run(
             folder,
