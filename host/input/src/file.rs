@@ -177,7 +177,7 @@ mod tests {
         let said = read(&path, 4).unwrap_err();
         assert_eq!(
             (said.kind(), said.to_string().as_str()),
-            (ErrorKind::FileTooLarge, "5 bytes, above the limit of 4")
+            (ErrorKind::FileTooLarge, "it has 5 bytes, above the limit of 4")
         );
         assert_eq!(read_text(&path, 9).unwrap(), "12345");
         std::fs::write(&path, b"1\xff").unwrap();

@@ -290,7 +290,8 @@ fn a_call_that_cannot_train_one_epoch_is_made_once() {
     let limit = ["--executor", "emulated", "--set", "executor.timeout_s=1", "--out", "short"];
     let (code, _, said) = eciton(folder, &[&line[..], &limit].concat());
     assert_eq!(code, Some(1), "{said}");
-    for word in ["time limit of its function, 1 s", "executor.memory_mb", "fewer rows", "executor.timeout_s"] {
+    for word in ["time limit of its function, 1 s", "executor.memory_mb", "fewer rows", "executor.timeout_s"]
+    {
         assert!(said.contains(word), "{word}: {said}");
     }
     assert!(!said.contains("10 requests") && !folder.join("short").exists(), "{said}");

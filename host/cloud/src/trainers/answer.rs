@@ -216,7 +216,9 @@ mod tests {
         };
         let timed_out = refused(&error(TIMED_OUT), (512, Duration::from_secs(3)));
         assert!(!timed_out.retryable);
-        for word in ["limit of 3 s", "executor.memory_mb", "executor.timeout_s", "timed out after"] {
+        for word in
+            ["time limit of its function, 3 s", "executor.memory_mb", "executor.timeout_s", "timed out after"]
+        {
             assert!(timed_out.text.contains(word), "{}", timed_out.text);
         }
         assert!(refused(&error("Runtime.ExitError"), (512, Duration::from_secs(3))).retryable);

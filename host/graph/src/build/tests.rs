@@ -362,7 +362,7 @@ fn wrong_offsets_are_named() {
     assert_eq!(fault(&[0, 2, 2, 4]), None);
     assert_eq!(fault(&[0, 2]).unwrap(), "offsets from 0 to 2");
     assert_eq!(fault(&[0, 3, 2, 4]).unwrap(), "2 after 3 (offset 2 of 4)");
-    assert_eq!(fault(&[]).unwrap(), "no offset");
+    assert_eq!(fault(&[]).unwrap(), "no offsets");
     assert_eq!(fault(&[0]).unwrap(), "the single offset 0");
     assert_eq!(offsets_fault(&[0], 0), None);
 }

@@ -550,7 +550,7 @@ mod tests {
             ("/steps/0/kernel/rows_out/0/slot", json!(3), "slot 3"),
             ("/steps/0/kernel/inputs/0/source/object", json!(3), "object 3"),
             ("/steps/0/kernel/grid/0/ends/0", json!(6), "6 rows"),
-            ("/steps/1/gather/lists", json!(1), "lists or its normalisation"),
+            ("/steps/1/gather/lists", json!(1), "its lists do not exist"),
             ("/steps/1/gather/into", json!(1), "writes the slot that it reads"),
             ("/steps/1/gather/rows", json!(6), "6 rows"),
             ("/steps/1/gather/normalisation", json!("median"), "median"),
