@@ -448,7 +448,7 @@ mod tests {
             matrix.select(rows).unwrap().read_rows(0, rows.len(), None, &mut found).unwrap();
             assert_eq!(found, wanted);
         }
-        assert!(sparse.select(&[2]).unwrap_err().to_string().contains("row 2 of 2"));
+        assert!(sparse.select(&[2]).unwrap_err().to_string().contains("row 2 does not exist"));
     }
 
     use super::*;

@@ -91,5 +91,8 @@ fn a_kernel_of_the_other_kind_is_refused() {
     config.model = ModelSettings::parse(&text, "model").unwrap();
     let text = refused(config);
     eprintln!("{text}");
-    assert_says(&text.replace(env!("CARGO_MANIFEST_DIR"), ""), &["edge", "rows"]);
+    assert_says(
+        &text.replace(env!("CARGO_MANIFEST_DIR"), ""),
+        &["edge", "source and target", "on = \"edges\""],
+    );
 }
