@@ -51,12 +51,17 @@ fn a_batch_may_have_fewer_rows_than_parts_have_atoms() {
 
 #[test]
 fn more_parts_than_a_batch_has_are_refused_with_the_possible_numbers() {
-    for (rows, most, possible) in
-        [(1430, 128, "1 to 128"), (512, 64, "1 to 64"), (511, 32, "1 to 32"), (15, 1, "1,")]
-    {
+    for (rows, most, possible) in [
+        (1430, 128, "a number from 1 to 128,"),
+        (512, 64, "a number from 1 to 64,"),
+        (511, 32, "a number from 1 to 32,"),
+        (15, 1, "1,"),
+    ] {
         let (batch, more) = (format!("batch.rows={rows}"), format!("batch.micro={}", most + 1));
         let text = refused("digits", &["model.kind=mlp", &batch, &more]);
-        for words in [format!("an update of {rows} rows has at most {most}"), format!("--micro {possible}")] {
+        for words in
+            [format!("an update of {rows} rows has at most {most}"), format!("--micro to {possible}")]
+        {
             assert!(text.contains(&words), "{rows}: {text}");
         }
     }
