@@ -417,7 +417,7 @@ fn edges_that_are_known_and_many_graphs_are_the_same_for_any_cut() {
 fn no_model_depends_on_threads_intervals_barriers_or_functions() {
     for (name, text) in fitting() {
         let wanted = bits(&with((name, text), 1, 1, Mode::Pipe, 3), name);
-        for (intervals, threads, mode) in [(3, 2, Mode::Pipe), (64, 2, Mode::Pipe), (7, 2, Mode::Sync)] {
+        for (intervals, threads, mode) in [(64, 2, Mode::Pipe), (7, 2, Mode::Sync)] {
             let found = bits(&with((name, text), intervals, threads, mode, 3), name);
             assert_eq!(found, wanted, "{name}: {intervals} intervals, {threads} threads, {mode:?}");
         }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::common::{eciton, works};
-use crate::workers::{Cluster, DIGITS, LISTENS, binary, ended, lost, summary, tasks, worker};
+use crate::workers::{Cluster, DIGITS, LISTENS, binary, ended, lost, stride, summary, tasks, worker};
 
 const OWNED: [&str; 2] = ["--set", "workers.owner=worker"];
 const REPLICAS: [&str; 2] = ["--set", "workers.replicas=1"];
@@ -236,10 +236,10 @@ fn whoever_vanishes_with_what_it_owned_the_bits_are_those_of_a_run_without_losse
         returns += found["workers"]["returns"].as_u64().unwrap();
     };
     // One at a task or an instruction of its own; neighbours at once; all but one.
-    for at in (1..=most).step_by(2) {
+    for at in (1..=most).step_by(stride(5)) {
         check([0, at, 0], 1 + at as u32 % 3, 1);
     }
-    for at in (1..=most).step_by(7) {
+    for at in (1..=most).step_by(stride(11)) {
         check([at, 0, 0], 2, 1);
         check([0, 0, at + 1], 1, 1);
         check([at, at, 0], 3, 2);
