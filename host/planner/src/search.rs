@@ -19,8 +19,8 @@ use crate::error::{Error, Result};
 
 /// Number of the fastest candidates from which the local search starts.
 const STARTS: usize = 8;
-/// Number of predicted steps of a search, after which no more partitions are tried: about a quarter of a second of a core.
-const BUDGET: u64 = 1 << 19;
+/// Number of predicted steps of a search, after which no more partitions are tried: about half a second of a core.
+const BUDGET: u64 = 1 << 20;
 
 /// Returns the plan with the highest number of rows per second, and the best other plan.
 ///
