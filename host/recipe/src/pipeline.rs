@@ -11,7 +11,8 @@
 //! | [`Mode::Sync`] | every interval has run the previous stage | 0 | of e |
 //! | [`Mode::Pipe`] | the rows that it reads are available | 0, with `2bw` 1 | of e |
 //! | [`Mode::Async`] | its own rows are available | S | newest not after e: of e - 1 - S or later |
-//! With S = 0, no interval enters the next epoch early. A gather may still read a neighbour's row
+//!
+//! No interval enters the next epoch early with S = 0. A gather may still read a neighbour's row
 //! of the previous epoch, because there is no barrier within an epoch. In every mode, the first
 //! epoch of a run reads rows of its own epoch, because no older rows exist. The last
 //! [`Pipeline::synchronous_last`] epochs also read rows of their own epoch.

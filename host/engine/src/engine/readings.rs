@@ -1,8 +1,8 @@
 //! Reads of other intervals' rows in asynchronous runs, in which intervals may be in different
 //! rounds.
 //!
-//! When the first attempt at a step is submitted, the engine chooses from which round the step
-//! reads the rows of each interval. This is the step's own round or an earlier one. Rows are stored
+//! The engine chooses the round from which a step reads the rows of each interval, when it submits
+//! the first attempt at the step. This is the step's own round or an earlier one. Rows are stored
 //! in a ring of [`Pipeline::row_versions`] rounds. A step that would overwrite rows in use waits
 //! until their readers have ended. This happens with a staleness bound of 1 or more, when a slow
 //! interval overtakes a fast interval that is reading its old rows.

@@ -212,8 +212,8 @@ impl Blocks {
     /// Searches the new bytes of `raw` for ends of records. Returns the end of the last complete
     /// record, or 0 if there is none.
     ///
-    /// As in the csv crate, a quote opens only at the start of a field. Until it closes, line
-    /// breaks do not end the record.
+    /// A quote opens only at the start of a field, as in the csv crate. Line breaks do not end the
+    /// record until the quote closes.
     fn ends(&mut self) -> usize {
         let (mut end, mut at) = (0, self.searched);
         while let Some(rest) = self.raw.get(at..).filter(|rest| !rest.is_empty()) {
