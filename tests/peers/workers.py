@@ -321,7 +321,7 @@ def net():
                        capture_output=True)
         planned = []
         for mbits in [a.mbits, None]:
-            link = ["--set", f"lanes.link_mbits={mbits}"] if mbits else []
+            link = ["--set", f"cluster.link_mbits={mbits}"] if mbits else []
             plan = subprocess.run([a.eciton, "plan", *shape, "--lanes", "2", "--threads", "2", "--measured", "profile.json", "--json", *link],
                                   cwd=work, check=True, capture_output=True, text=True)
             planned.append(json.loads(plan.stdout)["planned"]["own"]["rows_per_second"])
@@ -330,7 +330,7 @@ def net():
             subprocess.run(["rm", "-rf", "tokens"], cwd=work)
             process = inside(0, "train", *shape, "--epochs", "3", "--eval-every", "0", "--lanes", "2", "--workers", "2", "--threads", "2", "--json",
                              "--no-out", "--measured", "profile.json", "--set", "workers.listen=10.77.0.1:0", "--set", "workers.tokens=tokens",
-                             "--set", "workers.snapshot_every=1000", "--set", f"lanes.link_mbits={a.mbits}", *OWNED, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                             "--set", "workers.snapshot_every=1000", "--set", f"cluster.link_mbits={a.mbits}", *OWNED, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             while "listens at " not in (line := process.stderr.readline()):
                 if not line:
                     raise SystemExit("the run does not listen")

@@ -130,7 +130,12 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
                 1 => counted(u64::from(lane.cap), "micro-batch").replace("batchs", "batches"),
                 _ => format!("{} pairs of micro-batch and chunk", lane.cap),
             },
-            bytes(lane.worker_bytes),
+            match lane.process_bytes {
+                Some(process) => {
+                    format!("{} of {} of the process", bytes(lane.worker_bytes), bytes(process))
+                }
+                None => bytes(lane.worker_bytes),
+            },
         );
         let text = match &lane.update {
             Some(update) => format!(

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_recipe::{Config, Error, Layers, ModelKind, ModelSettings, TextPlace};
+use eciton_recipe::{Cluster, Config, Error, Layers, ModelKind, ModelSettings, TextPlace};
 
 use crate::failure::Failure;
 use crate::{recipes, text};
@@ -107,6 +107,7 @@ pub(crate) fn configure(request: &Request) -> Result<Config, Failure> {
         set(&mut config, &setting.assignment(), &setting.shown)?;
         read_model(&mut config)?;
     }
+    read_cluster(&mut config)?;
     check_kernels(&config)?;
     if request.embeddings && config.predicts_links() {
         let reason = "link prediction always writes embeddings to predictions.npz; omit the flag";
@@ -170,6 +171,7 @@ pub(crate) fn settle(
         set(&mut config, &assignment, origin)?;
         read_model(&mut config)?;
     }
+    read_cluster(&mut config)?;
     check_kernels(&config)?;
     config.check().map_err(|error| Failure::Usage(format!("{origin}: {}", Failure::text(&error))))?;
     make_absolute(&mut config);
@@ -214,6 +216,20 @@ fn read_model(config: &mut Config) -> Result<(), Failure> {
     let folder = Path::new(&file).parent().unwrap_or(Path::new(""));
     config.model.own_kernels_mut().for_each(|kernel| rebase(kernel, folder));
     Ok(())
+}
+
+/// Reads the description of a cluster from its file. As a result, the configuration of a run is
+/// self-contained.
+fn read_cluster(config: &mut Config) -> Result<(), Failure> {
+    let Some(file) = config.cluster.file.take() else { return Ok(()) };
+    config.cluster.complete(cluster(Path::new(&file))?);
+    Ok(())
+}
+
+/// Reads a file with the section `[cluster]`.
+pub(crate) fn cluster(path: &Path) -> Result<Cluster, Failure> {
+    let text = read_text(path, "description of a cluster")?;
+    Cluster::parse(&text, &path.display().to_string()).map_err(|error| Failure::usage(&error))
 }
 
 /// Returns true if the path has the extension `.toml`, which recipe and model files have.
@@ -292,7 +308,9 @@ fn read(path: &Path) -> Result<Config, Failure> {
     if names_path(&config.data.source, folder) {
         rebase(&mut config.data.source, folder);
     }
-    config.model.file.iter_mut().chain(&mut config.run.init).for_each(|file| rebase(file, folder));
+    let files = config.model.file.iter_mut().chain(&mut config.run.init);
+    let files = files.chain(&mut config.lanes.profile).chain(&mut config.cluster.file);
+    files.for_each(|file| rebase(file, folder));
     config.kernels.values_mut().for_each(|file| rebase(file, folder));
     config.model.own_kernels_mut().for_each(|kernel| rebase(kernel, folder));
     Ok(config)

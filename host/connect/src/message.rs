@@ -13,7 +13,7 @@ use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
 /// Version of the protocol, which must be the same at both ends.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 
 /// First message of a worker, with which it proves its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +33,9 @@ pub struct Hello {
     pub pid: u32,
     /// Maximum size of the objects and rows that the worker caches, in bytes.
     pub keeps_bytes: u64,
+    /// Memory that the worker process may use in total, in bytes. `None` if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
 }
 
 /// Message with which the host admits a worker.
@@ -407,6 +410,7 @@ mod tests {
             numeric_classes: vec!["avx2-fma-1".to_owned()],
             pid: 1,
             keeps_bytes: 1 << 40,
+            memory_bytes: Some(1 << 33),
         };
         let welcome = Welcome { run: "r".to_owned(), silence_ms: 9, numeric_class: None, peers: 0 };
         let token = crate::secret::Certificate::new().unwrap().token(1).unwrap();

@@ -23,6 +23,7 @@ fn hello() -> Hello {
         numeric_classes: vec!["portable-1".to_owned()],
         pid: 1,
         keeps_bytes: 0,
+        memory_bytes: None,
     }
 }
 

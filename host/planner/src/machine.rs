@@ -43,13 +43,15 @@ pub struct Machine {
     /// through it (owner = host). Without a host, lanes own their weights, send rows to each other
     /// and add gradients in a ring (owner = lanes).
     pub host: Option<Host>,
+    /// Time of a transfer in addition to its bytes divided by the bandwidth, in seconds.
+    pub transfer: f64,
 }
 
 impl Machine {
     /// Returns a machine of `count` equal lanes, without a host.
     #[must_use]
     pub fn equal(count: u32, lane: Lane) -> Self {
-        Self { lanes: vec![lane; count as usize], host: None }
+        Self { lanes: vec![lane; count as usize], host: None, transfer: 0.0 }
     }
 
     fn check(&self) -> Result<()> {
@@ -66,6 +68,9 @@ impl Machine {
             if let Some((name, figure)) = figures.into_iter().find(|&(_, figure)| !is_above_zero(figure)) {
                 return wrong(format!("lane {at} has a {name} of {figure}: set a number above 0"));
             }
+        }
+        if !(self.transfer.is_finite() && self.transfer >= 0.0) {
+            return wrong(format!("a transfer takes {} s: set a number of at least 0", self.transfer));
         }
         let host = self.host.map_or([1.0, 1.0], |host| [host.link, host.memory.unwrap_or(1.0)]);
         match host.into_iter().find(|&figure| !is_above_zero(figure)) {
@@ -116,6 +121,9 @@ pub struct Wanted {
     /// Number of copies of the weights that their owner stores in addition to the versions. They
     /// are the sum of gradients and the optimiser's moments (Adam: 3).
     pub copies: f64,
+    /// Number of copies of its weights that a lane stores in addition to the versions if the host
+    /// owns the weights. They are the sum of gradients, and copies in transit.
+    pub lane_copies: f64,
     /// Work of the host's own thread, which hands out steps and updates the weights.
     pub work: HostWork,
 }
@@ -156,8 +164,9 @@ impl Wanted {
                  {operators}, or use more layers"
             ));
         }
-        if !(self.copies.is_finite() && self.copies >= 0.0) {
-            return wrong(format!("found {} copies of the weights: set a number of at least 0", self.copies));
+        let copies = [self.copies, self.lane_copies];
+        if let Some(copies) = copies.into_iter().find(|copies| !(copies.is_finite() && *copies >= 0.0)) {
+            return wrong(format!("found {copies} copies of the weights: set a number of at least 0"));
         }
         let times = [self.work.step, self.work.update];
         if let Some(time) = times.into_iter().find(|time| !(time.is_finite() && *time >= 0.0)) {

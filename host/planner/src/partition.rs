@@ -100,7 +100,8 @@ impl Partition {
                 // `true` if one of the lanes needs it.
                 let fits = lanes.map(|lane| setting.fits(&sums, lane, in_flight));
                 let recompute = fits.into_iter().try_fold(false, |any, fits| Some(any | fits?));
-                let memory = setting.memory(&sums, in_flight, recompute.unwrap_or(setting.recompute));
+                let again = recompute.unwrap_or(setting.may_recompute(&sums));
+                let memory = setting.memory(&sums, in_flight, again);
                 Counted { sums, reads, in_flight, recompute, memory }
             })
             .collect()

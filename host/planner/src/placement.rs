@@ -53,6 +53,8 @@ pub struct Placement {
     runs: Vec<u16>,
     /// Number of lanes of a replica. Run k is on lane k mod depth.
     depth: u16,
+    /// Lanes of a replica that a plan makes recompute their forward rows.
+    recompute: Vec<u32>,
 }
 
 impl Placement {
@@ -120,7 +122,13 @@ impl Placement {
             plan.stages.iter().position(|stage| stage.operators.contains(&operator)).unwrap_or(0)
         };
         // A program has at most 2^16 stages.
-        Self { runs: owners.iter().map(|&owner| run(owner) as u16).collect(), depth: plan.shape.depth as u16 }
+        let depth = plan.shape.depth.max(1);
+        let again = (0..).zip(&plan.stages).filter(|(_, stage)| stage.recompute);
+        Self {
+            runs: owners.iter().map(|&owner| run(owner) as u16).collect(),
+            depth: depth as u16,
+            recompute: again.map(|(run, _): (u32, _)| run % depth).collect(),
+        }
     }
 
     /// Assigns forward stages up to `end` to runs that start at `firsts`. Each of the other stages
@@ -131,6 +139,7 @@ impl Placement {
         Self {
             runs: owners(program, end).into_iter().map(|at| forward(at) as u16).collect(),
             depth: depth as u16,
+            recompute: Vec::new(),
         }
     }
 
@@ -142,7 +151,7 @@ impl Placement {
             let of = training.stages.iter().position(|own| own.operation == stage.operation);
             of.and_then(|at| self.runs.get(at)).copied().unwrap_or(0)
         };
-        Self { runs: evaluation.stages.iter().map(run).collect(), depth: self.depth }
+        Self { runs: evaluation.stages.iter().map(run).collect(), depth: self.depth, recompute: Vec::new() }
     }
 
     /// Returns the fusion in which each run of stages, in each direction, is one task.
@@ -154,9 +163,10 @@ impl Placement {
         FusionChoice::Firsts((0..self.runs.len()).filter(starts).map(|at| at as u32).collect())
     }
 
-    /// Makes the lanes in `settings.recompute` recompute forward rows in their backward steps. The
-    /// layers before the loss do not recompute. No other lane waits for the rows of these layers,
-    /// so their backward step would not wait for the forward step.
+    /// Makes the lanes in `settings.recompute`, and those that the plan selects, recompute forward
+    /// rows in their backward steps. The layers before the loss do not recompute. No other lane
+    /// waits for the rows of these layers, so their backward step would not wait for the forward
+    /// step.
     ///
     /// # Errors
     /// Returns [`Error::Together`] for a lane that does not exist, or whose layers are several
@@ -180,11 +190,12 @@ impl Placement {
         let run = |at: usize| self.runs.get(spans.as_slice().get(at)?.stages.start).copied();
         let starts = |at: usize| spans.as_slice().get(at).map_or(0, |span| span.stages.start);
         let count = spans.as_slice().len();
+        let is_again = |lane: u32| settings.recompute.contains(&lane) || self.recompute.contains(&lane);
         let mut again = Vec::new();
         for backward in (0..count).filter(|&at| starts(at) >= end) {
             let of = run(backward);
             let lane = of.map(|run| u32::from(run % self.depth.max(1)));
-            if starts(backward) == end || lane.is_none_or(|lane| !settings.recompute.contains(&lane)) {
+            if starts(backward) == end || lane.is_none_or(|lane| !is_again(lane)) {
                 continue;
             }
             let alike = (0..count).filter(|&at| run(at) == of);

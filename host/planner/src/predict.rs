@@ -4,7 +4,8 @@
 //! Rows pass over the sender's link, over the host's link if there is a host, and over the
 //! receiver's link. A transfer begins when all of these links are free. It occupies each link for
 //! its bytes divided by that link's bandwidth, and ends after its bytes divided by the smallest
-//! bandwidth. Links work in both directions at the same time.
+//! bandwidth, plus the fixed time of a transfer ([`Machine::transfer`]), which occurs twice if rows
+//! pass through the host. Links work in both directions at the same time.
 //!
 //! ```text
 //! bytes an update      rows     2 B sum |A|      B rows; A: bytes a row that a stage reads of another
@@ -353,7 +354,8 @@ impl World for Links<'_> {
             ways[1] = begins + bytes / into;
         }
         self.host = host.map_or(self.host, |host| begins + bytes / host);
-        begins + bytes / out.min(into).min(host.unwrap_or(f64::INFINITY))
+        let ways = if host.is_some() { 2.0 } else { 1.0 };
+        begins + bytes / out.min(into).min(host.unwrap_or(f64::INFINITY)) + ways * self.of.machine.transfer
     }
 
     fn updated(&mut self, now: f64) -> f64 {

@@ -15,8 +15,8 @@
 //! the remaining data of all such stages: max(b sum A_data / l_d - g(b) / p, 0).
 //!
 //! v is the number of weight versions, which is 2 with double-buffered weights and 1 otherwise. c
-//! is the number of copies. It is [`Wanted::copies`] if lanes own their weights. Otherwise it is 1,
-//! for the gradient. Source: Narayanan et al. 2021 (PipeDream-2BW), section 3.3, where W and K are
+//! is the number of copies. It is [`Wanted::copies`] if lanes own their weights, and
+//! [`Wanted::lane_copies`] otherwise. Source: Narayanan et al. 2021 (PipeDream-2BW), section 3.3, where W and K are
 //! those of a d-th of the model, v = 2, c = 0 and k = d.
 
 use super::graph::{Graph, Pace};
@@ -41,6 +41,8 @@ pub(super) struct Sums {
     pub output: f64,
     /// Size of the data that the set reads, in bytes per row.
     pub data: f64,
+    /// True if the set contains the last operator, whose rows the loss reads.
+    pub is_last: bool,
 }
 
 impl Sums {
@@ -59,6 +61,7 @@ impl Sums {
             sums.weights += operator.weights;
             sums.kept += operator.kept;
             sums.data = sums.data.max(operator.data);
+            sums.is_last |= at + 1 == graph.len();
             read.extend(operator.reads.iter().copied().filter(|&read| !inside(read)));
             if graph.readers(at).iter().any(|&reader| !inside(reader)) {
                 sums.output += operator.output;
@@ -85,6 +88,7 @@ pub(super) struct Setting {
     pub rows: f64,
     pub recompute: bool,
     pub copies: f64,
+    pub lane_copies: f64,
     pub host: Option<Host>,
     pub work: HostWork,
 }
@@ -96,6 +100,7 @@ impl Setting {
             rows: f64::from(wanted.rows.div_ceil(shape.micro.max(1))),
             recompute: wanted.recompute,
             copies: wanted.copies,
+            lane_copies: wanted.lane_copies,
             host: machine.host,
             work: wanted.work,
         }
@@ -138,7 +143,7 @@ impl Setting {
 
     /// Returns the memory of a stage, in bytes.
     pub(super) fn memory(&self, sums: &Sums, in_flight: u32, recompute: bool) -> f64 {
-        let held = if self.host.is_some() { 1.0 } else { self.copies };
+        let held = if self.host.is_some() { self.lane_copies } else { self.copies };
         let k = f64::from(in_flight);
         let kept = if recompute { 1.0 } else { k };
         (self.versions() + held) * sums.weights + self.rows * (k * sums.input + kept * sums.kept)
@@ -152,6 +157,12 @@ impl Setting {
         (handed + forward, handed + again + sums.backward.on(self.rows) / lane.pace)
     }
 
+    /// Returns true if a stage may recompute its forward rows. The stage before the loss may not,
+    /// because no other lane waits for its rows.
+    pub(super) fn may_recompute(&self, sums: &Sums) -> bool {
+        self.recompute && !sums.is_last
+    }
+
     /// Returns true if a stage has to recompute forward rows to fit into the lane's memory. Returns
     /// `None` if the stage never fits.
     pub(super) fn fits(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> Option<bool> {
@@ -159,7 +170,7 @@ impl Setting {
             return Some(false);
         };
         let fits = |&recompute: &bool| self.memory(sums, in_flight, recompute) <= most;
-        [false, true].into_iter().take(if self.recompute { 2 } else { 1 }).find(fits)
+        [false, true].into_iter().take(if self.may_recompute(sums) { 2 } else { 1 }).find(fits)
     }
 
     /// Returns the cost of a stage for a micro-batch, in seconds: the larger of its compute time
@@ -178,7 +189,7 @@ impl Setting {
         if self.order() != Order::ForwardFirst || cost.is_infinite() {
             return [cost, 0.0];
         }
-        let recompute = self.fits(sums, lane, self.in_flight(path)).unwrap_or(self.recompute);
+        let recompute = self.fits(sums, lane, self.in_flight(path)).unwrap_or(self.may_recompute(sums));
         let (forward, backward) = self.seconds(sums, lane, recompute);
         let transfer = self.rows * sums.input.max(sums.output) / lane.link;
         [forward.max(transfer), backward.max(transfer)]
@@ -187,6 +198,6 @@ impl Setting {
     /// Returns the smallest share of a lane's memory that a stage can use, with or without
     /// recomputation.
     pub(super) fn strain(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> f64 {
-        lane.memory.map_or(0.0, |most| self.memory(sums, in_flight, self.recompute) / most)
+        lane.memory.map_or(0.0, |most| self.memory(sums, in_flight, self.may_recompute(sums)) / most)
     }
 }

@@ -29,6 +29,7 @@ fn wanted(rows: u32, schedules: &[PipelineSchedule], micro: &[u32]) -> Wanted {
         recompute: false,
         parallel: true,
         copies: 3.0,
+        lane_copies: 1.0,
         work: HostWork::default(),
     }
 }
@@ -52,7 +53,7 @@ fn equal_chains_have_the_bubble_of_the_papers() {
 #[test]
 fn interleaved_chains_have_the_bubble_of_the_paper() {
     let of = |chunks| Wanted { chunks, ..wanted(8, &[PipelineSchedule::Interleaved], &[8]) };
-    let machine = Machine { lanes: vec![Lane { memory: Some(1e3), ..LANE }; 4], host: None };
+    let machine = Machine { lanes: vec![Lane { memory: Some(1e3), ..LANE }; 4], host: None, transfer: 0.0 };
     for (chunks, operators) in [(2, vec![0, 1]), (4, vec![0])] {
         let plan = plan(&chain(16), &machine, &of(Some(chunks))).unwrap().plan;
         assert_eq!(

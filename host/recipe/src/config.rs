@@ -24,6 +24,7 @@ pub use normalise::NormaliseFeatures;
 
 use crate::batch::{Batch, Sampler};
 use crate::checkpoint::Checkpoint;
+use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::executor::{Emulator, Executor, FusionChoice, RowFormat};
 use crate::gather_choice::{GatherFeatures, LabelledGathers};
@@ -83,6 +84,9 @@ pub struct Config {
     /// Settings of workers that connect to the run.
     #[serde(default, skip_serializing_if = "Workers::is_default")]
     pub workers: Workers,
+    /// Description of the workers' machines and their links, for plans.
+    #[serde(default, skip_serializing_if = "Cluster::is_default")]
+    pub cluster: Cluster,
     /// Record of the keys that the user set, and of the settings that were derived from the data.
     #[serde(skip)]
     pub choices: Choices,

@@ -6,6 +6,7 @@
 
 mod batch;
 mod checkpoint;
+mod cluster;
 mod data;
 mod emulator;
 mod executor;
@@ -102,6 +103,7 @@ macro_rules! sections {
         $each!(executor, executor::EXECUTOR);
         $each!(emulator, emulator::EMULATOR);
         $each!(workers, workers::WORKERS);
+        $each!(cluster, cluster::CLUSTER);
     };
 }
 
@@ -141,7 +143,7 @@ pub fn layer_keys() -> Vec<KeyInfo> {
 }
 
 /// Names of the sections of a recipe, each with other common names for it.
-const SECTIONS: [(&str, &[&str]); 14] = [
+const SECTIONS: [(&str, &[&str]); 15] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
     ("optimiser", &["optimizer"]),
@@ -155,7 +157,8 @@ const SECTIONS: [(&str, &[&str]); 14] = [
     ("checkpoint", &["checkpoints"]),
     ("executor", &[]),
     ("emulator", &["emulated"]),
-    ("workers", &["worker", "cluster"]),
+    ("workers", &["worker"]),
+    ("cluster", &["machines"]),
 ];
 
 fn is_section(name: &str) -> bool {

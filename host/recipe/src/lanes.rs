@@ -108,10 +108,6 @@ pub struct LaneSettings {
     /// `None`, times are estimated from operation counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Network bandwidth per lane and direction, in Mbit/s, for planners. If `None`, all lanes are
-    /// on one machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub link_mbits: Option<u32>,
 }
 
 impl LaneSettings {

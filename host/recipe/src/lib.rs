@@ -21,6 +21,7 @@ pub mod batch;
 pub mod checkpoint;
 pub mod class_weights;
 pub mod cloud;
+pub mod cluster;
 pub mod config;
 mod document;
 mod error;
@@ -47,6 +48,7 @@ pub use batch::{Batch, Sampler};
 pub use checkpoint::Checkpoint;
 pub use class_weights::ClassWeights;
 pub use cloud::{Cloud, Preset};
+pub use cluster::Cluster;
 pub use config::{
     Choice, Choices, Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, SelfLoops, Tokens,
     origins,

@@ -105,10 +105,12 @@ impl Work {
         let hosts = f64::from(settings.hosts.count);
         // Each host sums its intervals' gradients; a ring adds these sums and distributes the weights.
         let ring = 2.0 * (hosts - 1.0) / hosts * values * 4.0 / (settings.hosts.mbits * 1e6 / 8.0);
-        let update_s = values
-            * ((intervals / hosts).ceil() * host.seconds_per_value_added + host.seconds_per_value_updated)
-            + 10.0 * values * host.seconds_per_flop
-            + ring;
+        // Without a measurement, an update takes ten operations per value.
+        let updated = match host.seconds_per_value_updated {
+            0.0 => 10.0 * host.seconds_per_flop,
+            measured => measured,
+        };
+        let update_s = values * ((intervals / hosts).ceil() * host.seconds_per_value_added + updated) + ring;
         let tensor_stages = program.tasks() as u64;
         Ok(Self { stages, update_s, weight_bytes: 4.0 * values, tensor_stages })
     }

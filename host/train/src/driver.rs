@@ -106,7 +106,6 @@ impl Training<'_> {
         }
         let parameters = self.stages.program.parameters.iter();
         let values: u64 = parameters.map(|parameter| parameter.len() as u64).sum();
-        let values_added = values * u64::from(engine.settings().intervals);
         let budget = self.budget;
         if let Some(budget) = budget {
             budget.begin(values);
@@ -145,7 +144,7 @@ impl Training<'_> {
                         trace.whole(&format!("update of round {round}"), update, update.elapsed())?;
                     }
                     if let Some(profile) = &mut state.logs.profile {
-                        profile.update(round, update.elapsed(), values_added);
+                        profile.update(round, update.elapsed(), values);
                     }
                     let rows = stages.batches.as_ref().map(|batches| batches.rows(round)).transpose()?;
                     sum.add(loss, rows.unwrap_or_default(), gradient_norm);

@@ -33,6 +33,9 @@ use crate::weights::Sums;
 /// Memory in bytes that a run needs for its code, compiled kernels, executor and program. No other
 /// item of the memory plan contains it. Measured on the smallest run.
 const PROGRAM_BYTES: u64 = 24 << 20;
+/// Memory in bytes that a host needs for its connections to workers: code, threads and encryption.
+/// No other item of the memory plan contains it. Measured.
+const CONNECTIONS_BYTES: u64 = 32 << 20;
 /// Memory in bytes that a thread needs for its kernel instances and its part of the allocator. No
 /// other item of the memory plan contains it. Measured.
 const THREAD_BYTES: u64 = 4 << 20;
@@ -126,6 +129,8 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     training_items(wanted, &mut |purpose, detail, bytes| {
         item(purpose, detail, bytes, vec![Phase::Training]);
     });
+    let connections = if config.has_worker_lanes() { CONNECTIONS_BYTES } else { 0 };
+    item("connections", "to the workers".to_owned(), connections, always.clone());
     item("program", "kernels and their instances".to_owned(), PROGRAM_BYTES, always);
     let held = |phase: Phase| {
         let during = items.iter().filter(|item| item.during.contains(&phase));
@@ -252,11 +257,6 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     if config.run.keep.is_by_validation() {
         item("best weights", format!("{values} values of the best epoch so far"), values * 4);
     }
-    if !own && config.checkpoint.is_on() {
-        let before = u64::from(pipeline.weights() == WeightVersions::TwoBuffered);
-        let copies = state + before + u64::from(config.run.keep.is_by_validation());
-        item("checkpoint", "copies of weights while one is written".to_owned(), values * 4 * copies * 2);
-    }
     let (sums, in_products) = match program.apart {
         Some(_) if config.batch.sampler.has_targets() && Hops::from_program(program).most() == 0 => {
             let sums = Sums::of_runs(RowBatches::new(&config.batch, inputs).sums());
@@ -282,6 +282,13 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let all = program.parameters.iter().chain(uses).map(parameter_bytes);
     let (total, largest) = (all.clone().sum::<u64>(), all.max().unwrap_or(0));
     let transit = if config.sums_stay() { 2 * total.min(COLLECTED_BYTES as u64 + largest) } else { 0 };
+    if !own && config.checkpoint.is_on() {
+        let before = u64::from(pipeline.weights() == WeightVersions::TwoBuffered);
+        let copies = state + before + u64::from(config.run.keep.is_by_validation());
+        // No gradients are in transit while a checkpoint is written.
+        let bytes = (values * 4 * copies + largest).saturating_sub(transit);
+        item("checkpoint", "a copy of the weights while one is written".to_owned(), bytes);
+    }
     let bytes = whole * total + written * largest + transit;
     if !own {
         let detail = format!("{whole} sums of {values} values, and {written} sums of the largest parameter");

@@ -8,7 +8,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use eciton_program::Profile;
+use eciton_program::{HostPace, Profile};
 use eciton_recipe::Config;
 use eciton_runs::report::Observer;
 
@@ -42,7 +42,7 @@ pub fn profile(
     }
     let recording = Recording { profile: Some(path.to_owned()), ..Recording::default() };
     let options = Options { out: None, seeds: 1, recording, ..options.clone() };
-    let mut measured: Vec<(f64, f64, Profile)> = Vec::with_capacity(sizes.len());
+    let mut measured: Vec<(f64, Profile)> = Vec::with_capacity(sizes.len());
     for &parts in &sizes {
         let mut config = config.clone();
         config.lanes = eciton_recipe::LaneSettings::default();
@@ -62,33 +62,34 @@ pub fn profile(
         crate::train(&config, &options, observer)?;
         let rows = f64::from(config.batch.rows.unwrap_or(draft.vertices).min(draft.vertices));
         let parts = f64::from(draft.intervals.max(1));
-        measured.push((parts / rows.max(1.0), parts, read_profile(path)?));
+        measured.push((parts / rows.max(1.0), read_profile(path)?));
     }
     sizes.truncate(measured.len());
-    let Some((.., last)) = measured.last() else { return Err(Error::Internal("no profile".to_owned())) };
+    let Some((_, last)) = measured.last() else { return Err(Error::Internal("no profile".to_owned())) };
     let mut fitted = last.clone();
     for (at, stage) in fitted.stages.iter_mut().enumerate() {
         let points = measured
             .iter()
-            .filter_map(|(calls, _, profile)| Some((*calls, profile.stages.get(at)?.host_seconds_per_row?)));
+            .filter_map(|(calls, profile)| Some((*calls, profile.stages.get(at)?.host_seconds_per_row?)));
         let points: Vec<(f64, f64)> = points.collect();
         if let Some((call, row)) = fit(&points) {
             (stage.host_seconds_per_call, stage.host_seconds_per_row) = (Some(call), Some(row));
         }
     }
-    // The time of an update is fitted in the same way: seconds per value updated, and seconds per
-    // value added for each micro-batch.
-    let updates: Vec<(f64, f64)> = measured
-        .iter()
-        .map(|(_, parts, profile)| (1.0 / parts, profile.host.seconds_per_value_added))
-        .collect();
-    if let Some((value, added)) = fit(&updates) {
-        (fitted.host.seconds_per_value_updated, fitted.host.seconds_per_value_added) = (value, added);
-    }
+    // The times of an update are measured directly, and do not depend on the number of parts.
+    fitted.host.seconds_per_value_updated = median(&measured, |host| host.seconds_per_value_updated);
+    fitted.host.seconds_per_value_added = median(&measured, |host| host.seconds_per_value_added);
     fitted.source = format!("{}, with {sizes:?} micro-batches per batch", fitted.source);
     fitted.check()?;
     write(path, &fitted)?;
     Ok(fitted)
+}
+
+/// Returns the median of a value over several profiles.
+fn median(measured: &[(f64, Profile)], value: impl Fn(&HostPace) -> f64) -> f64 {
+    let mut all: Vec<f64> = measured.iter().map(|(_, profile)| value(&profile.host)).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Fits s = a x + b to points (x, s) by least squares, with neither a nor b below 0. Returns (a,

@@ -30,7 +30,7 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
         }
         state.connections += 1;
         let id = state.connections;
-        let link = Link::new((id, joined.hello.keeps_bytes), joined.peer.ip(), out);
+        let link = Link::new(id, &joined.hello, joined.peer.ip(), out);
         for (digest, bytes) in &shared.kernels {
             link.say(Message::Kernel { digest: digest.clone(), bytes: bytes.clone() });
             if let Some(traffic) = state.traffic.get_mut(at.index()) {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use bytes::Bytes;
-use eciton_connect::{Message, Token};
+use eciton_connect::{Hello, Message, Token};
 use eciton_exec::PendingJob;
 use eciton_kernel::wire::{Answer, Expected};
 use eciton_types::{Round, TaskKey, TensorKey};
@@ -89,6 +89,8 @@ pub(super) struct Link {
     pub(super) id: u64,
     /// Maximum size of the tensors that the worker caches, in bytes.
     pub(super) keeps_bytes: u64,
+    /// Memory that the worker process may use in total, in bytes. `None` if it is unknown.
+    pub(super) memory_bytes: Option<u64>,
     /// IP address of the worker, as this end of the connection sees it.
     pub(super) address: IpAddr,
     out: mpsc::UnboundedSender<Message>,
@@ -111,15 +113,13 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Creates the link of a new connection, with no tasks and no objects.
-    pub(super) fn new(
-        (id, keeps_bytes): (u64, u64),
-        address: IpAddr,
-        out: mpsc::UnboundedSender<Message>,
-    ) -> Self {
+    /// Creates the link of the connection `id`, with no tasks and no objects. `hello` is the first
+    /// message of the worker.
+    pub(super) fn new(id: u64, hello: &Hello, address: IpAddr, out: mpsc::UnboundedSender<Message>) -> Self {
         Self {
             id,
-            keeps_bytes,
+            keeps_bytes: hello.keeps_bytes,
+            memory_bytes: hello.memory_bytes,
             address,
             out,
             flights: BTreeMap::new(),

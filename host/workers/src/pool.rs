@@ -150,6 +150,25 @@ impl WorkerPool {
         self.children.push(Started::new(at, child, self.shared.inbox.clone()));
     }
 
+    /// Writes what the connected workers have reported to the folder of the tokens, as a file for
+    /// `--cluster`. Returns a message with the path of the file.
+    fn describe(&self) -> Result<String, String> {
+        let state = self.shared.lock();
+        let memory = state.links.iter().map(|link| link.as_ref()?.memory_bytes.map(|bytes| bytes >> 20));
+        let memory: Option<Vec<u64>> = memory.collect();
+        let count = state.links.len();
+        drop(state);
+        let Some(memory) = memory else { return Ok(format!("{count} workers are connected")) };
+        let path = self.rendezvous.tokens.join("cluster.toml");
+        let text = format!(
+            "# What the workers of a run have reported, in the order of their numbers. Plans read it: --cluster FILE.\n\
+             [cluster]\nmemory_mib = {memory:?}\n"
+        );
+        let shown = path.display();
+        std::fs::write(&path, text).map_err(|error| format!("{shown}: cannot be written: {error}"))?;
+        Ok(format!("{count} workers are connected; {shown} describes them for plans (--cluster)"))
+    }
+
     /// Waits until all workers are connected. Returns an error if the time limit passes or a worker
     /// process started by this pool ends.
     fn gather(&mut self) -> Result<(), String> {
@@ -262,6 +281,9 @@ impl Executor for WorkerPool {
                 ));
             }
             self.gather()?;
+            if self.children.is_empty() {
+                tell(&self.describe()?);
+            }
         }
         let peers = self.shared.settings.peers;
         let is_there = |link: &Option<Link>| {

@@ -108,6 +108,7 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         numeric_classes: eciton_tensor::simd::classes().into_iter().map(str::to_owned).collect(),
         pid: std::process::id(),
         keeps_bytes: serving.cache_bytes,
+        memory_bytes: eciton_input::memory::available(),
     };
     let dialled = runtime.block_on(dial(serving.address, serving.token, hello.clone(), serving.patience))?;
     let Dialled { welcome, receiver, sender, local } = dialled;

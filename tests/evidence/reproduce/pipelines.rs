@@ -81,6 +81,7 @@ fn wanted(rows: u32, schedules: &[PipelineSchedule], micro: &[u32], widths: &[u3
         recompute: true,
         parallel: true,
         copies: COPIES,
+        lane_copies: 1.0,
         work: HostWork::default(),
     }
 }

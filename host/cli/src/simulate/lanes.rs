@@ -74,6 +74,10 @@ pub(super) struct Arguments {
     /// exchange them directly]
     #[arg(long, value_name = "GBIT")]
     host_link: Option<f64>,
+    /// File with the section [cluster], which describes the workers and their links. It replaces
+    /// --place-memory, --link and --host-link
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["place_memory", "link", "host_link"])]
+    cluster: Option<PathBuf>,
     /// Location of stashed activations
     #[arg(long, value_enum, default_value_t = HoldName::Host)]
     hold: HoldName,
@@ -196,16 +200,36 @@ impl Arguments {
             recompute: true,
             parallel: true,
             copies: COPIES,
+            lane_copies: 1.0,
             work: HostWork::default(),
         }
     }
 
     /// Returns the description of workers and host that the flags give the planner.
-    fn machine(&self) -> Machine {
+    fn machine(&self) -> Result<Machine, Failure> {
+        if let Some(path) = &self.cluster {
+            return self.described(path);
+        }
         let memory = self.place_memory.map(|bytes| bytes as f64);
         let lane = Lane { pace: 1.0, memory, link: self.link * GBIT };
         let host = self.host_link.map(|gbit| Host { link: gbit * GBIT, memory: None });
-        Machine { host, ..Machine::equal(self.lanes, lane) }
+        Ok(Machine { host, ..Machine::equal(self.lanes, lane) })
+    }
+
+    /// Returns the workers and host that the file `path` describes. A description of the host's
+    /// link means that the host relays rows and weights.
+    fn described(&self, path: &Path) -> Result<Machine, Failure> {
+        let cluster = crate::recipe::cluster(path)?;
+        cluster.check(self.lanes).map_err(|error| Failure::usage(&error))?;
+        let lane = |at: usize| Lane {
+            pace: cluster.speed(at).unwrap_or(1.0),
+            memory: cluster.memory_bytes(at).map(|bytes| bytes as f64),
+            link: cluster.link(at).unwrap_or(self.link * GBIT),
+        };
+        let relays = cluster.host_link_mbits.is_some();
+        let host = cluster.host_link().filter(|_| relays).map(|link| Host { link, memory: None });
+        let transfer = cluster.transfer_us.map_or(0.0, |us| f64::from(us) * 1e-6);
+        Ok(Machine { lanes: (0..self.lanes as usize).map(lane).collect(), host, transfer })
     }
 
     /// Returns the rates at which simulated workers fail, and the time until they are replaced.
@@ -236,24 +260,27 @@ pub(super) fn run(
     };
     let trace = read_losses(arguments.losses.as_deref())?;
     let graph = published(model, Speed { flops: arguments.tflops * 1e12, start: START }).map_err(refused)?;
-    let planned = plan(&graph, &arguments.machine(), &arguments.wanted()).map_err(refused)?.plan;
+    let cluster = arguments.machine()?;
+    let planned = plan(&graph, &cluster, &arguments.wanted()).map_err(refused)?.plan;
     let residence = match arguments.hold {
         HoldName::Host => Residence::Host,
         HoldName::Places => Residence::Workers,
         HoldName::Shadowed => Residence::Redundant,
     };
     let mut pipeline = Pipeline::planned(&planned, &graph, residence);
-    let owner = match arguments.host_link {
+    let owner = match cluster.host {
         None => Owner::Worker,
-        Some(gbit) => {
+        Some(host) => {
             // The simulated pipeline itself transfers gradients to the host and weights back.
             pipeline.update = 0.0;
-            Owner::Host(gbit * GBIT)
+            Owner::Host(host.link)
         }
     };
     let preemption = arguments.preemption();
-    let places =
-        Places { link: arguments.link * GBIT, owner, paces: Vec::new(), usd_hour, jitter, preemption, trace };
+    // The simulation has one bandwidth, which is that of the slowest worker.
+    let link = cluster.lanes.iter().map(|lane| lane.link).fold(f64::INFINITY, f64::min);
+    // The times of the planned stages are those on their workers, so that no pace is left to apply.
+    let places = Places { link, owner, paces: Vec::new(), usd_hour, jitter, preemption, trace };
     let simulated = arguments.hours.map_or(ROUNDS * planned.round_seconds, |hours| 3600.0 * hours);
     let failed = |e: eciton_simulate::Error| match e {
         eciton_simulate::Error::Failed { .. } => Failure::Failed(e.to_string()),

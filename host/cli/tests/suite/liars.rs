@@ -168,7 +168,15 @@ pub(crate) async fn stand_between(
 
 pub(crate) fn hello() -> Hello {
     let numeric_classes = vec![eciton_tensor::simd::numeric_class().to_owned()];
-    Hello { version: 0, place: 0, proof: String::new(), numeric_classes, pid: 1, keeps_bytes: 1 << 30 }
+    Hello {
+        version: 0,
+        place: 0,
+        proof: String::new(),
+        numeric_classes,
+        pid: 1,
+        keeps_bytes: 1 << 30,
+        memory_bytes: None,
+    }
 }
 
 /// The messages that are changed, by seed.

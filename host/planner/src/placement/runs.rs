@@ -31,7 +31,7 @@ impl Placement {
         }
         program.arrange(&order);
         let run = |&at: &usize| self.runs.get(at).copied().unwrap_or(0);
-        Self { runs: order.iter().map(run).collect(), depth: self.depth }
+        Self { runs: order.iter().map(run).collect(), ..self.clone() }
     }
 
     /// Returns true if each lane has at most one run of stages within `part` of the program.
@@ -94,6 +94,7 @@ mod tests {
             let placement = Placement {
                 runs: program.stages.iter().map(|stage| of[stage.operation.index()]).collect(),
                 depth: 3,
+                recompute: Vec::new(),
             };
             let mut found = program.clone();
             let gathered = placement.gathered(&mut found);

@@ -12,7 +12,7 @@ use eciton_recipe::pipeline_schedule::PipelineSchedule;
 
 #[test]
 fn a_lane_three_times_as_fast_takes_three_quarters() {
-    let machine = Machine { lanes: vec![LANE, Lane { pace: 3.0, ..LANE }], host: None };
+    let machine = Machine { lanes: vec![LANE, Lane { pace: 3.0, ..LANE }], host: None, transfer: 0.0 };
     let found = plan(&chain(4), &machine, &wanted(64, &[PipelineSchedule::TwoBuffered], &[64])).unwrap().plan;
     let mut sizes: Vec<_> = found.stages.iter().map(|of| (of.lanes[0], of.operators.len())).collect();
     sizes.sort_unstable();
@@ -45,7 +45,7 @@ fn transfers_and_updates_are_counted_by_hand() {
     // link of 4 bytes a second. Forward 0..1, over 1..3, forward and back 3..5, over 5..7, and so
     // the second row: lane 0 forward 1..2, over 3..5, lane 1 forward and back 5..7, over 7..9, lane
     // 0 back 9..10.
-    let machine = Machine { lanes: vec![lane; 2], host: None };
+    let machine = Machine { lanes: vec![lane; 2], host: None, transfer: 0.0 };
     let found = plan(&pair(), &machine, &of).unwrap().plan;
     assert_eq!((found.shape.depth, found.round_seconds), (2, 10.0));
     assert_eq!((found.boundary_bytes, found.weight_bytes, found.host_memory), (2.0 * 2.0 * 8.0, 0.0, 0.0));
@@ -81,7 +81,7 @@ fn transfers_and_updates_are_counted_by_hand() {
 /// forward and 1 s backward, and there are two rows.
 #[test]
 fn the_hosts_thread_is_counted_by_hand() {
-    let machine = Machine { lanes: vec![Lane { link: 1e9, ..LANE }; 2], host: None };
+    let machine = Machine { lanes: vec![Lane { link: 1e9, ..LANE }; 2], host: None, transfer: 0.0 };
     let of = |schedule, work| {
         let wish = Wanted { work, ..wanted(2, &[schedule], &[2]) };
         plan(&pair(), &machine, &wish).unwrap().plan
@@ -160,7 +160,7 @@ fn balancing_lies_between_equal_and_best_cuts() {
 #[test]
 fn many_unlike_lanes_are_taken_in_their_order() {
     let lanes = (1..=20).map(|pace| Lane { pace: f64::from(pace), ..LANE }).collect();
-    let machine = Machine { lanes, host: None };
+    let machine = Machine { lanes, host: None, transfer: 0.0 };
     assert_eq!(Pool::from_machine(&machine, 1).shares(), None);
     let found =
         plan(&chain(40), &machine, &wanted(64, &[PipelineSchedule::TwoBuffered], &[64])).unwrap().plan;

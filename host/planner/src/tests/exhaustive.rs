@@ -41,7 +41,7 @@ fn slowest(graph: &Graph, machine: &Machine, setting: &Setting, stage_of: &[usiz
     }
     let rows = setting.rows;
     let versions = if setting.shape.schedule == PipelineSchedule::TwoBuffered { 2.0 } else { 1.0 };
-    let copies = if setting.host.is_some() { 1.0 } else { setting.copies };
+    let copies = if setting.host.is_some() { setting.lane_copies } else { setting.copies };
     let mut worst = 0.0f64;
     for (stage, &lane) in lanes.iter().enumerate() {
         let lane = machine.lanes[lane];
@@ -67,7 +67,7 @@ fn slowest(graph: &Graph, machine: &Machine, setting: &Setting, stage_of: &[usiz
         let most = lane.memory.unwrap_or(f64::INFINITY);
         let compute = if plain <= most {
             forward + backward
-        } else if setting.recompute && again <= most {
+        } else if setting.recompute && stage_of.last() != Some(&stage) && again <= most {
             2.0 * forward + backward
         } else {
             return f64::INFINITY;
@@ -192,6 +192,7 @@ fn compare_rounds(what: &str, seed: u64, lanes: u64, graph: fn(&mut Random) -> G
             recompute: setting.recompute,
             parallel: true,
             copies: setting.copies,
+            lane_copies: setting.lane_copies,
             work: setting.work,
         };
         let (least, stages) = least_round(&graph, &machine, setting, wanted.rows);

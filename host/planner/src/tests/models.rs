@@ -36,6 +36,7 @@ fn stages_side_by_side_beat_chains() {
         let of = Wanted {
             recompute: true,
             copies: COPIES,
+            lane_copies: 1.0,
             ..wanted(64, &[PipelineSchedule::Flush], &[4, 8, 16, 32])
         };
         let branches = planned(name, lanes, &of);
@@ -58,6 +59,7 @@ fn two_buffers_beat_gpipe() {
             let of = Wanted {
                 recompute: true,
                 copies: COPIES,
+                lane_copies: 1.0,
                 widths: vec![1, 2, 4, 8],
                 ..wanted(rows, &[], &[32, 64, 128, 512])
             };

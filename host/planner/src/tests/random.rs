@@ -105,7 +105,7 @@ pub(super) fn machine(random: &mut Random, most: u64) -> Machine {
     let lanes = lanes.collect();
     let memory = Some(whole(random, 100, 2000)).filter(|_| limited);
     let host = Host { link: whole(random, 1, 30), memory };
-    Machine { lanes, host: Some(host).filter(|_| random.below(3) == 0) }
+    Machine { lanes, host: Some(host).filter(|_| random.below(3) == 0), transfer: 0.0 }
 }
 
 pub(super) fn setting(random: &mut Random, machine: &Machine) -> Setting {
@@ -121,6 +121,7 @@ pub(super) fn setting(random: &mut Random, machine: &Machine) -> Setting {
         rows: whole(random, 1, 5),
         recompute: random.below(2) == 0,
         copies: whole(random, 0, 4),
+        lane_copies: 1.0,
         host: machine.host,
         work: crate::HostWork::default(),
     }

@@ -12,6 +12,7 @@ impl Config {
     pub(super) fn check_lanes(&self) -> Result<()> {
         self.lanes.check()?;
         let count = self.lanes.lanes.count;
+        self.cluster.check(count)?;
         let refuse = |other, other_found: String, remedy| {
             let found = count.to_string();
             Err(Error::Together { key: "lanes.count", found, other, other_found, remedy })
@@ -125,6 +126,15 @@ impl Config {
     #[must_use]
     pub fn has_worker_lanes(&self) -> bool {
         self.executor.kind.has_workers() && self.lanes.lanes.count > 0
+    }
+
+    /// Returns true if the workers of lanes are on other machines: their links have a bandwidth, or
+    /// they connect to an address that is not the loopback address.
+    #[must_use]
+    pub fn has_remote_workers(&self) -> bool {
+        let local = |address: &str| ["127.", "localhost:", "[::1]:"].iter().any(|of| address.starts_with(of));
+        let listens = self.workers.listen.as_deref().is_some_and(|address| !local(address));
+        self.has_worker_lanes() && (listens || !self.cluster.link_mbits.is_empty())
     }
 
     /// Checks that `workers.owner = "worker"` is compatible with the other settings.

@@ -34,7 +34,4 @@ pub(super) const LANES: &[Key<LaneSettings>] = &[
         .also(&["measured", "costs"])
         .absent("by numbers of operations")
         .flag("measured", "FILE", Group::Pipeline),
-    key("link_mbits", "Bandwidth of a lane's link in megabits per second, by which stages are assigned to lanes", value!(some integer32(1, 1_000_000) => link_mbits))
-        .also(&["bandwidth", "network_mbits"])
-        .absent("that of lanes on one machine"),
 ];

@@ -329,7 +329,11 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                     return Ok(None);
                 }
                 stages.look(key.step(), state.weights)?;
-                state.weights.commit(&stages.sums(key.stage), (key.round, key.interval))?;
+                let (sums, begun) = (stages.sums(key.stage), Instant::now());
+                state.weights.commit(&sums, (key.round, key.interval))?;
+                if let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) {
+                    profile.added(key.round, begun.elapsed(), stages.values(&sums));
+                }
                 stages.rows.over(key.step());
             }
             other => return Ok(Some(other)),

@@ -217,6 +217,12 @@ impl<'a> Stages<'a> {
         stages.flat_map(|stage| stage.sums.iter().copied()).collect()
     }
 
+    /// Returns the number of values of these parameters.
+    pub(super) fn values(&self, parameters: &[ParameterId]) -> u64 {
+        let owned = parameters.iter().filter_map(|&id| self.program.parameter(self.program.owner(id)));
+        owned.map(|parameter| parameter.len() as u64).sum()
+    }
+
     /// Returns the operator that creates the work of an operation.
     pub(super) fn operator(&self, id: OperationId) -> Result<&dyn Operator> {
         let operator = self.operators.get(id.index());

@@ -58,6 +58,7 @@ pub(crate) struct Profiler {
     since: Option<Instant>,
     /// Seconds of weight updates, and the number of gradient values that they added up.
     update: Sums,
+    added: Sums,
 }
 
 /// Properties of the run that a task profile contains in addition to measured times.
@@ -87,6 +88,7 @@ impl Profiler {
             driver: Sums::default(),
             since: None,
             update: Sums::default(),
+            added: Sums::default(),
         })
     }
 
@@ -119,10 +121,18 @@ impl Profiler {
         }
     }
 
-    /// Adds the duration `took` of a weight update that added up `values` gradient values.
+    /// Adds the duration `took` of a weight update that changed `values` weight values.
     pub(crate) fn update(&mut self, epoch: Round, took: Duration, values: u64) {
         let part = self.part(epoch);
         self.update[part].add(took.as_secs_f64(), values as f64);
+    }
+
+    /// Adds the duration `took` in which `values` gradient values were added to sums. The driver
+    /// does this between steps, so its clock does not count it.
+    pub(crate) fn added(&mut self, epoch: Round, took: Duration, values: u64) {
+        let part = self.part(epoch);
+        self.added[part].add(took.as_secs_f64(), values as f64);
+        self.driver[part].seconds -= took.as_secs_f64();
     }
 
     fn profile(&self, of: &Profiled<'_>) -> Result<Profile> {
@@ -153,9 +163,8 @@ impl Profiler {
             seconds_per_flop: flops.mean().unwrap_or(seconds_per_flop),
             seconds_per_edge_value: values.mean().unwrap_or(seconds_per_edge_value),
             seconds_per_byte,
-            seconds_per_value_added: mean(self.update).unwrap_or(built_in.host.seconds_per_value_added),
-            // Of one number of parts it is in the mean of what is added.
-            seconds_per_value_updated: 0.0,
+            seconds_per_value_added: mean(self.added).unwrap_or(built_in.host.seconds_per_value_added),
+            seconds_per_value_updated: mean(self.update).unwrap_or(0.0),
             seconds_per_step: mean(self.driver).unwrap_or(built_in.host.seconds_per_step),
         };
         let seconds_per_flop = there.mean().unwrap_or(built_in.function.seconds_per_flop);

@@ -57,6 +57,29 @@ pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     OwningLanes { readers: readers.into_iter().map(|lanes| lanes.into_iter().collect()).collect(), makers }
 }
 
+/// Memory of a worker process without rows and weights, in bytes: the program, its kernels and its
+/// threads (measured). A worker without stages has [`IDLE_BYTES`].
+pub(super) const PROCESS_BYTES: u64 = 42 << 20;
+const IDLE_BYTES: u64 = 30 << 20;
+/// Number of copies of its weights that a worker stores for transfers, if the host owns the weights:
+/// the frames of incoming weights and of outgoing sums, and freed memory between them (measured).
+pub(super) const IN_TRANSIT: u64 = 3;
+/// Size of the buffers of a matrix product, as a multiple of the parameter: the partial sums of its
+/// gradient, and a copy in another layout.
+pub(super) const IN_PRODUCTS: u64 = 4;
+
+/// Returns the planned peak of the worker process of a lane, in bytes. `stored` is the lane's value
+/// of [`needs`].
+pub(super) fn process_bytes(config: &Config, cut: Cut<'_>, lane: u16, stored: u64) -> u64 {
+    let sizes: Vec<u64> = parameters(cut, lane).map(|one| 4 * one.len() as u64).collect();
+    let transit = if config.workers.own() { 0 } else { IN_TRANSIT * sizes.iter().sum::<u64>() };
+    let products = IN_PRODUCTS * sizes.iter().max().copied().unwrap_or(0);
+    match stored {
+        0 => IDLE_BYTES,
+        stored => PROCESS_BYTES + stored + transit + products,
+    }
+}
+
 /// Maximum number of partial sums of one gradient that a worker stores, if workers own the weights.
 pub(super) const OWNED_SUMS: u64 = 4;
 

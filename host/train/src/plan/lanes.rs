@@ -13,7 +13,7 @@ use eciton_types::{SlotId, StageId};
 use serde::Serialize;
 
 use super::bytes::UpdateBytes;
-use super::lane_needs::{Cut, needs, parameters};
+use super::lane_needs::{Cut, needs, parameters, process_bytes};
 use crate::session::Draft;
 
 /// Number of rounds (optimiser steps) that the schedule shows if rounds overlap. Otherwise it shows
@@ -61,6 +61,9 @@ pub struct LanePlan {
     pub cap: u32,
     /// Maximum number of bytes of weights and rows that the worker of this lane stores at once.
     pub worker_bytes: u64,
+    /// Planned peak of the memory of the worker process, in bytes. `None` if lanes are threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process_bytes: Option<u64>,
     /// Number of bytes that the worker of this lane receives and sends per update. `None` if the
     /// run has no workers, or if the number cannot be estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,12 +165,15 @@ impl LanesPlan {
         let levels = draft.sums(config, rows.len()).levels();
         let needs = needs(config, (program, spans, schedule), (most, intervals, levels));
         let updates = super::bytes::update_bytes(draft, config, rows);
+        let stored = |lane: u16| needs.get(usize::from(lane)).map_or(0, |(weights, rows)| weights + rows);
+        let process = |lane: u16| process_bytes(config, (program, spans, schedule), lane, stored(lane));
         let one = |lane: u16| LanePlan {
             stages: on(lane).map(|(_, stage)| stage.name.clone()).collect(),
             flops: on(lane).map(|(id, _)| flops(id)).sum(),
             parameters: parameters((program, spans, schedule), lane).map(|one| one.len() as u64).sum(),
             cap: caps.get(usize::from(lane)).copied().unwrap_or(1),
-            worker_bytes: needs.get(usize::from(lane)).map_or(0, |(weights, rows)| weights + rows),
+            worker_bytes: stored(lane),
+            process_bytes: config.has_worker_lanes().then(|| process(lane)),
             update: updates.as_ref().and_then(|all| all.get(usize::from(lane))).copied(),
         };
         // The cast is lossless: there are at most `MAX_LANES` lanes.

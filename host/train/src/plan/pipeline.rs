@@ -1,15 +1,19 @@
 //! The pipeline planner, which predicts the throughput of a run on lanes from the measured times of
 //! its stages (`eciton profile`).
 
-use eciton_planner::{Answer, Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
+use eciton_planner::{Answer, Graph, Host, HostWork, Lane, Machine, Plan, Wanted, plan};
 use eciton_program::{Profile, Program};
 use eciton_recipe::Config;
 use serde::Serialize;
 
+use super::lane_needs::{IN_PRODUCTS, IN_TRANSIT, OWNED_SUMS, PROCESS_BYTES};
 use crate::error::Result;
 
 /// Assumed bandwidth between two threads of one machine, in bytes per second.
 const LINK: f64 = 1e10;
+/// Assumed time of a transfer between processes in addition to its bytes divided by the bandwidth,
+/// in microseconds.
+const TRANSFER_US: u32 = 500;
 /// Numbers of micro-batches per batch that the planner tries.
 const PARTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
@@ -57,11 +61,6 @@ impl PlannedPipeline {
     }
 }
 
-/// Converts a bandwidth from megabits per second to bytes per second.
-fn bytes_a_second(mbits: u32) -> f64 {
-    f64::from(mbits) * 1e6 / 8.0
-}
-
 /// Input of the pipeline planner.
 pub(crate) struct Planning<'a> {
     pub program: &'a Program,
@@ -76,28 +75,64 @@ pub(crate) struct Planning<'a> {
     pub threads: u32,
 }
 
+/// Returns the numbers of copies of the weights for the planner ([`Wanted::copies`] and
+/// [`Wanted::lane_copies`]), as in [`super::lane_needs::needs`].
+fn copies(config: &Config) -> (f64, f64) {
+    let (versions, moments) =
+        (u64::from(config.pipeline.weight_versions()), config.optimiser.algorithm.moments() as u64);
+    let peers = u64::from(config.lanes.lanes.width.max(1)) - 1;
+    let owned = match config.workers.own() {
+        true => moments + (OWNED_SUMS + peers) * versions,
+        false => moments + 1,
+    };
+    (owned as f64, (1 + IN_TRANSIT) as f64)
+}
+
 impl Planning<'_> {
     fn graph(&self) -> Result<Graph> {
         Ok(Graph::from_program(self.program, self.profile, self.stored)?)
     }
 
-    /// Describes the lanes to the planner, with their relative speed and the bandwidth between
-    /// them.
+    /// Describes the workers and the host to the planner. Values that the recipe does not describe
+    /// are those of threads or processes on this machine.
     fn machine(&self, config: &Config) -> Machine {
-        let count = config.lanes.lanes.count;
-        let link = config.lanes.link_mbits.map_or(LINK, bytes_a_second);
+        let (cluster, count) = (&config.cluster, config.lanes.lanes.count);
         // Threads share the cores if there are fewer cores than threads.
-        let pace = (f64::from(self.threads) / f64::from(count.max(1))).min(1.0);
-        Machine::equal(count, Lane { pace, memory: None, link })
+        let share = (f64::from(self.threads) / f64::from(count.max(1))).min(1.0);
+        let usual = if config.has_remote_workers() { 1.0 } else { share };
+        let largest = self.program.parameters.iter().map(|one| 4 * one.len() as u64).max().unwrap_or(0);
+        let fixed = PROCESS_BYTES + IN_PRODUCTS * largest;
+        let lane = |at: usize| Lane {
+            pace: cluster.speed(at).unwrap_or(usual),
+            memory: cluster.memory_bytes(at).map(|bytes| bytes.saturating_sub(fixed).max(1) as f64),
+            link: cluster.link(at).unwrap_or(LINK),
+        };
+        let link = cluster.host_link().unwrap_or(LINK);
+        let has_host = config.has_worker_lanes() && !config.workers.own();
+        let usual_us = if config.has_worker_lanes() { TRANSFER_US } else { 0 };
+        Machine {
+            lanes: (0..count as usize).map(lane).collect(),
+            host: has_host.then_some(Host { link, memory: None }),
+            transfer: f64::from(cluster.transfer_us.unwrap_or(usual_us)) * 1e-6,
+        }
     }
 
     /// Returns the work of the host's thread, which drives the lanes, from the measured profile.
     fn work(&self, config: &Config) -> HostWork {
-        let (host, parts) = (self.profile.host, f64::from(self.parts));
+        let (host, lanes) = (self.profile.host, &config.lanes.lanes);
         let values: u64 = self.program.parameters.iter().map(|one| one.len() as u64).sum();
-        let update = values as f64 * (host.seconds_per_value_updated + parts * host.seconds_per_value_added);
-        let data = config.lanes.link_mbits.map(bytes_a_second);
-        HostWork { step: host.seconds_per_step, update, cores: self.threads, data }
+        // Workers that store sums send one sum per replica.
+        let sums = if config.sums_stay() { lanes.width } else { self.parts };
+        let update =
+            values as f64 * (host.seconds_per_value_updated + f64::from(sums) * host.seconds_per_value_added);
+        // Workers that own the weights update their shares at the same time.
+        let owners = if config.workers.own() { lanes.depth().max(1) } else { 1 };
+        HostWork {
+            step: host.seconds_per_step,
+            update: update / f64::from(owners),
+            cores: if config.has_remote_workers() { 0 } else { self.threads },
+            data: config.cluster.host_link(),
+        }
     }
 
     /// Plans the pipeline with the run's own number of replicas, number of micro-batches and
@@ -108,15 +143,17 @@ impl Planning<'_> {
 
     /// Returns the search space that has only the run's own settings.
     fn wanted(&self, config: &Config) -> Wanted {
+        let (copies, lane_copies) = copies(config);
         Wanted {
             rows: self.rows,
             schedules: vec![config.schedule()],
             chunks: config.lanes.lanes.chunks,
             widths: vec![config.lanes.lanes.width],
             micro: vec![self.parts],
-            recompute: false,
+            recompute: !config.cluster.memory_mib.is_empty(),
             parallel: true,
-            copies: 3.0,
+            copies,
+            lane_copies,
             work: self.work(config),
         }
     }

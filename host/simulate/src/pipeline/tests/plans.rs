@@ -121,6 +121,7 @@ fn plans_of_small_graphs_are_the_fastest_in_the_simulated_world() {
             recompute: false,
             parallel: true,
             copies: 1.0,
+            lane_copies: 1.0,
             work: HostWork::default(),
         };
         let lane = Lane { pace: 1.0, memory: None, link: LINK };
