@@ -3,6 +3,8 @@ use eciton_recipe::{Config, GatherFeatures, NormaliseFeatures, VertexOrder};
 use eciton_tests::{cora, data, options, train};
 
 const EPOCHS: u32 = 30;
+/// Epochs of runs that only have to be equal.
+const FEW: u32 = 12;
 
 /// The digest and the bits of the loss curve.
 fn run(config: &Config, fresh_instances: bool) -> (String, Vec<u64>) {
@@ -24,9 +26,9 @@ fn cut(config: &Config, threads: u32, intervals: u32) -> Config {
 
 #[test]
 fn cora_does_not_depend_on_threads_intervals_or_instances() {
-    let config = cora(EPOCHS);
+    let config = cora(FEW);
     let wanted = run(&cut(&config, 1, 1), false);
-    assert!(f64::from_bits(wanted.1[29]) < f64::from_bits(wanted.1[0]), "it learns");
+    assert!(f64::from_bits(*wanted.1.last().unwrap()) < f64::from_bits(wanted.1[0]), "it learns");
     for intervals in [1, 2, 3, 4, 7, 16, 64] {
         for threads in [1, 2] {
             let found = run(&cut(&config, threads, intervals), false);
@@ -125,7 +127,7 @@ fn a_vertex_order_changes_rounding_and_nothing_else() {
 #[test]
 fn ordered_runs_do_not_depend_on_the_cut() {
     for (name, order) in VertexOrder::ALL {
-        let mut config = cora(EPOCHS);
+        let mut config = cora(FEW);
         config.run.order = order;
         let wanted = run(&cut(&config, 1, 1), false);
         for (threads, intervals, fresh) in [(2, 1, false), (2, 4, false), (1, 7, true), (2, 64, false)] {

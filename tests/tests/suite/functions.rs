@@ -110,8 +110,8 @@ fn equal_on_all(config: &Config) {
 #[test]
 fn cora_is_the_same_on_functions() {
     let _alone = alone();
-    equal_on_all(&cora(10));
-    let mut config = cora(4);
+    equal_on_all(&cora(4));
+    let mut config = cora(2);
     config.run.intervals = Some(5);
     equal_on_all(&config);
     // Rows whose numbers are a list.
@@ -127,7 +127,7 @@ fn amazon_photo_is_the_same_on_functions() {
         eprintln!("skipped: no graphdata-npz/amazon_photo.npz (set ECITON_DATA to the folder of data sets)");
         return;
     };
-    let mut config = cora(3);
+    let mut config = cora(2);
     config.data.source = data.to_str().unwrap().to_owned();
     // So many that each interval's features fit into a request.
     config.run.intervals = Some(8);
@@ -138,7 +138,8 @@ fn amazon_photo_is_the_same_on_functions() {
 #[test]
 fn edge_kernels_are_the_same_on_functions() {
     let _alone = alone();
-    let mut config = cora(4);
+    let epochs = 2;
+    let mut config = cora(epochs);
     (config.model.kind, config.run.intervals) = (ModelKind::Gatv2, Some(3));
     config.run.order = VertexOrder::Rabbit;
     let (wanted, losses) = local(&config);
@@ -153,7 +154,7 @@ fn edge_kernels_are_the_same_on_functions() {
         assert_eq!((&found.model_digest, &curve), (&wanted.model_digest, &losses), "{kind:?} {transport:?}");
         if let Some(bill) = found.bill.filter(|_| kind == ExecutorKind::Emulated) {
             // Two layers on three intervals: forward and two ways back, and forward to evaluate at the end.
-            let edges = 3 * 2 * (3 * 4 + 1);
+            let edges = u64::from(3 * 2 * (3 * epochs + 1));
             assert_eq!(bill.invocations, wanted.tasks + edges, "{transport:?} {bill:?}");
         }
     }
@@ -187,7 +188,7 @@ fn corrupted_answers_are_tried_again() {
 #[test]
 fn edge_kernels_are_tried_again() {
     let _alone = alone();
-    let mut config = cora(6);
+    let mut config = cora(4);
     (config.model.kind, config.run.intervals) = (ModelKind::Gatv2, Some(3));
     let (wanted, losses) = local(&config);
     config.executor.edge_kernels = EdgePlace::Functions;
@@ -297,7 +298,7 @@ fn rows_of_signs_are_a_bit_a_value_on_their_way() {
 #[test]
 fn any_number_of_functions_gives_the_same_bits() {
     let _alone = alone();
-    let mut config = cora(12);
+    let mut config = cora(6);
     (config.run.intervals, config.run.eval_every, config.run.threads) = (Some(6), 1, Some(2));
     let (wanted, losses) = local(&config);
     for kind in [ExecutorKind::Loopback, ExecutorKind::Emulated] {
@@ -327,7 +328,7 @@ fn any_number_of_functions_gives_the_same_bits() {
 #[test]
 fn rounded_rows_are_the_same_for_any_share_of_the_host() {
     let _alone = alone();
-    let mut config = cora(4);
+    let mut config = cora(2);
     (config.run.intervals, config.run.eval_every, config.run.threads) = (Some(6), 1, Some(2));
     let (plain, _) = local(&config);
     config.executor.rows = RowFormat::Bf16;
@@ -607,8 +608,8 @@ fn stops(mut config: Config) {
 #[test]
 fn faults_change_nothing() {
     let _alone = alone();
-    let runs: u64 = std::env::var("ECITON_CAMPAIGN").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
-    let mut config = cora(6);
+    let runs: u64 = std::env::var("ECITON_CAMPAIGN").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
+    let mut config = cora(4);
     config.run.intervals = Some(3);
     let (wanted, losses) = local(&config);
     let (mut retried, mut relaunched, mut throttled, mut failed) = (0, 0, 0, 0);

@@ -1,6 +1,6 @@
 //! Stored inputs, and changed ones, for every target of `eciton_tests::fuzz`: none may panic or hang.
 //!
-//! `ECITON_FUZZ_SECONDS` (4 for each target) is the time limit, and `ECITON_SEED` the random seed. A failure
+//! `ECITON_FUZZ_SECONDS` (2 for each target) is the time limit, and `ECITON_SEED` the random seed. A failure
 //! prints the round and keeps the input, which belongs into `tests/fuzz/corpus/TARGET` once the defect is
 //! fixed. `ECITON_FUZZ_STORE=FOLDER` writes changed inputs for a corpus into `FOLDER/TARGET`.
 
@@ -98,7 +98,7 @@ impl Store {
 
 fn fuzz(name: &str) {
     let Target { run, seeds, .. } = target(name).unwrap();
-    let (seconds, seed) = (number("ECITON_FUZZ_SECONDS", 4), number("ECITON_SEED", 1));
+    let (seconds, seed) = (number("ECITON_FUZZ_SECONDS", 2), number("ECITON_SEED", 1));
     println!("ECITON_SEED={seed}");
     let folder = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
     let seeds = seeds();

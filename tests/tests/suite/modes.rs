@@ -19,7 +19,7 @@ fn bits(losses: &[f64]) -> Vec<u64> {
 fn barriers_change_no_bit() {
     let run = |mode, intervals, threads| {
         let pipeline = Pipeline { mode, ..Pipeline::default() };
-        let (summary, losses) = train(&with(pipeline, intervals, threads, 50), &options()).unwrap();
+        let (summary, losses) = train(&with(pipeline, intervals, threads, 15), &options()).unwrap();
         assert_eq!((summary.rows_by_age, summary.intervals), (None, intervals));
         (summary.model_digest, bits(&losses))
     };
@@ -118,7 +118,7 @@ fn an_asynchronous_run_is_repeated_from_its_events() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events");
     let pipeline = Pipeline { in_flight: Some(3), ..Pipeline::asynchronous(1) };
-    let config = |threads, intervals| with(pipeline, intervals, threads, 40);
+    let config = |threads, intervals| with(pipeline, intervals, threads, 15);
     let recorded =
         Options { recording: Recording { events: Some(path.clone()), ..Recording::default() }, ..options() };
     let (first, losses) = train(&config(2, 16), &recorded).unwrap();
@@ -130,7 +130,7 @@ fn an_asynchronous_run_is_repeated_from_its_events() {
         assert_eq!(again.rows_by_age, first.rows_by_age);
     }
     // What decides the order is taken from the log where it is left out.
-    let mut bare = cora(40);
+    let mut bare = cora(15);
     bare.run.threads = Some(3);
     let (again, found) = train(&bare, &repeating).unwrap();
     assert_eq!((again.model_digest, bits(&found)), (first.model_digest.clone(), bits(&losses)));
@@ -151,7 +151,7 @@ fn an_asynchronous_run_of_bfloat16_rows_is_repeated_from_its_events() {
         let path = folder.path().join(format!("events-{staleness}"));
         let config = |threads, rows| {
             let pipeline = Pipeline { in_flight: Some(0), ..Pipeline::asynchronous(staleness) };
-            let mut config = with(pipeline, 12, threads, 30);
+            let mut config = with(pipeline, 12, threads, 20);
             config.run.row_storage = rows;
             config
         };

@@ -66,7 +66,7 @@ fn leaving_out_what_the_loss_does_not_reach_changes_no_bit() {
         [(1, 0.5, RowFormat::F32), (2, 0.5, RowFormat::Bf16), (3, 0.0, RowFormat::F32)]
     {
         for (pipeline, intervals) in modes {
-            let mut config = cut(&cora(5), 1, intervals);
+            let mut config = cut(&cora(3), 1, intervals);
             config.set(&format!("model.layers={layers}")).unwrap();
             config.set(&format!("model.dropout={dropout}")).unwrap();
             (config.pipeline, config.run.row_storage) = (pipeline, rows);
@@ -83,7 +83,7 @@ fn leaving_out_what_the_loss_does_not_reach_changes_no_bit() {
         "layers=[{ kernel = \"gcn\", norm = \"layer\" }, { kernel = \"gcn\" }, { kernel = \"linear\" }]";
     for model in ["kind=\"sage\"", "kind=\"gin\"", "kind=\"appnp\"", behind] {
         for (pipeline, intervals) in modes {
-            let mut config = cut(&cora(5), 1, intervals);
+            let mut config = cut(&cora(3), 1, intervals);
             config.set("model.layers=2").unwrap();
             config.set(&format!("model.{model}")).unwrap();
             config.pipeline = pipeline;

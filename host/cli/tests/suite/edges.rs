@@ -92,11 +92,15 @@ fn weights_of_edges_are_learnt_with() {
     let plan = works(folder, &[&["plan", "."], &WEIGHTED[..]].concat());
     assert!(plan.contains("edge weights"), "{plan}");
 
-    // The same in messages, from a store, and on functions of a stand-in.
+    // The same in messages, from a store, and on functions of a stand-in. Bits need fewer epochs.
     works(folder, &["data", "convert", ".", "store"]);
+    let bits = |data: &str, more: &[&str]| {
+        let line = ["train", data, "--epochs", "6", "--lr", "0.05", "--dropout", "0", "--no-out"];
+        summary(folder, &[&line[..], &WEIGHTED, more].concat())["model_digest"].clone()
+    };
+    let here = bits(".", &[]);
     for more in [["--executor", "loopback"], ["--executor", "emulated"], ["--intervals", "2"]] {
-        let line = [&["train", "store"], &TRAIN[2..], &WEIGHTED, &["--no-out"], &more].concat();
-        assert_eq!(summary(folder, &line)["model_digest"], seeing["model_digest"], "{more:?}");
+        assert_eq!(bits("store", &more), here, "{more:?}");
     }
     // In another order sums round otherwise.
     let ordered = summary(folder, &[&TRAIN[..], &WEIGHTED, &["--no-out", "--order", "degree"]].concat());

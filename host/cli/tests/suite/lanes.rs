@@ -72,7 +72,7 @@ fn a_pipeline_is_simulated_from_the_command_line() {
         "--micro",
         "8",
         "--hours",
-        "0.005",
+        "0.002",
     ];
     let of = |more: &[&str]| works(dir.path(), &[&line[..], more].concat());
     let text = of(&["--draw", "grid.svg"]);
@@ -91,11 +91,11 @@ fn a_pipeline_is_simulated_from_the_command_line() {
     assert!((0.95..1.05).contains(&near), "{near}: {quiet}");
     assert_eq!(quiet["stages"].as_array().unwrap().len(), 4);
     // Losses that are known, and losses that are drawn.
-    std::fs::write(dir.path().join("lost.csv"), "# s, place\n5.0,1\n9,0\n").unwrap();
-    let lost = found(&["--losses", "lost.csv", "--usd-hour", "2", "--back", "5"]);
+    std::fs::write(dir.path().join("lost.csv"), "# s, place\n2.0,1\n3.5,0\n").unwrap();
+    let lost = found(&["--losses", "lost.csv", "--usd-hour", "2", "--back", "2"]);
     assert_eq!((&lost["losses"], &lost["usd_hour"]), (&Value::from(2), &Value::from(2.0)));
-    assert!((number(&lost, "usd") - 2.0 * (4.0 * 18.0 - 10.0) / 3600.0).abs() < 1e-9, "{lost}");
-    let drawn = found(&["--lost", "400", "--back", "5", "--hold", "shadowed"]);
+    assert!((number(&lost, "usd") - 2.0 * (4.0 * 7.2 - 4.0) / 3600.0).abs() < 1e-9, "{lost}");
+    let drawn = found(&["--lost", "1000", "--back", "2", "--hold", "shadowed"]);
     assert!(number(&drawn, "losses") > 2.0 && number(&drawn, "checkpointed_rows_per_s") >= 0.0, "{drawn}");
     // Of four lanes: (d - 1) / (m + d - 1) of all time, and (d - 1) / (v m) of the time without a
     // bubble.

@@ -153,11 +153,14 @@ fn a_page_has_nothing_that_is_wider_than_a_narrow_window() {
 fn a_long_epoch_shows_how_far_it_is() {
     let dir = tempfile::tempdir().unwrap();
     works(dir.path(), &["data", "generate", "linear", "big", "--rows", "1000000", "--features", "2"]);
-    for json in [&[][..], &["--json"]] {
+    // Both train at the same time, because the first message takes some seconds.
+    let children = [&[][..], &["--json"]].map(|json| {
         let line = ["train", "big", "--model", "mlp", "--batch", "1", "--epochs", "3", "--no-out"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
         command.args([&line[..], json].concat()).current_dir(dir.path());
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    for mut child in children {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let found = lines.find_map(|line| line.ok().filter(|line| line.starts_with("epoch 1: batch ")));
         child.kill().unwrap();

@@ -110,7 +110,7 @@ async fn truncated_and_slow_requests() {
             "requesttimeout",
         ),
     ];
-    for (at, request, broken, slow) in requests {
+    let trial = async |(at, request, broken, slow): (SocketAddr, Vec<u8>, &'static str, &'static str)| {
         // Truncated, with the sending side closed.
         let cut = request[..request.len() - 3].to_vec();
         if let Some(reply) = send(at, cut.clone()).await {
@@ -145,7 +145,10 @@ async fn truncated_and_slow_requests() {
         });
         let took = drip.await.unwrap();
         assert!((Duration::from_secs(2)..Duration::from_secs(8)).contains(&took), "{took:?}");
-    }
+    };
+    // The services wait at the same time.
+    let [first, second, third] = requests;
+    tokio::join!(trial(first), trial(second), trial(third));
     assert_eq!(
         send(s3_at, signed("s3", "GET", "/eciton/truncated", &[], b"")).await.unwrap().status,
         404,

@@ -2,7 +2,7 @@
 //! that nothing in the file stands for.
 //!
 //! Files of `tests/corpus/READER/CASE/` are changed by a seeded generator: bytes, lines, numbers; also
-//! inside gzip files and zip archives, which are packed again. Two seconds a reader; for longer:
+//! inside gzip files and zip archives, which are packed again. One second a reader; for longer:
 //!
 //! ```text
 //! ECITON_FUZZ_SECONDS=600 cargo test --release -p eciton-formats --test suite formats_fuzz -- --nocapture
@@ -215,7 +215,7 @@ fn fuzz_cases(
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is no whole number")),
         Err(_) => default,
     };
-    let (seconds, seed) = (number("ECITON_FUZZ_SECONDS", 2), number("ECITON_FUZZ_SEED", 20_261_121));
+    let (seconds, seed) = (number("ECITON_FUZZ_SECONDS", 1), number("ECITON_FUZZ_SEED", 20_261_121));
     let mut random = SplitMix64::new(
         seed ^ reader.bytes().fold(0u64, |sum, b| sum.wrapping_mul(31).wrapping_add(b.into())),
     );

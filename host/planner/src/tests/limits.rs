@@ -63,7 +63,7 @@ fn no_plan_is_over_a_limit() {
     let seed = 4520;
     let mut random = Random::new(seed);
     let (mut short, mut recomputed, mut hosts) = (0, 0, 0);
-    for round in 0..300 {
+    for round in 0..150 {
         let graph = random::series_parallel(&mut random);
         let machine = random::machine(&mut random, 4);
         let of = Wanted {

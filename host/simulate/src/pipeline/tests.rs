@@ -84,12 +84,11 @@ fn a_pipeline_outlives_its_places_and_beats_restarts() {
     let preemption = Preemption { per_hour: 0.2, bursts_per_hour: 0.1, burst: 3, zones: 3, back: 300.0 };
     let hours = 12.0 * 3600.0;
     let run = |residence, seed| {
-        let report =
-            chain(12, 24, WeightVersions::Latest, residence).run(&places(preemption), hours, seed).unwrap();
-        assert_eq!(
-            report,
-            chain(12, 24, WeightVersions::Latest, residence).run(&places(preemption), hours, seed).unwrap()
-        );
+        let pipeline = chain(12, 24, WeightVersions::Latest, residence);
+        let report = pipeline.run(&places(preemption), hours, seed).unwrap();
+        if seed == 0 {
+            assert_eq!(report, pipeline.run(&places(preemption), hours, seed).unwrap());
+        }
         report
     };
     let (mut host, mut alone, mut shadowed, mut restarts) = (0, 0, 0, 0);

@@ -84,7 +84,7 @@ async fn random_damage_is_refused_or_harmless() {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         now.as_nanos() as u64
     });
-    let long = Duration::from_secs(variable("ECITON_FUZZ_SECONDS").unwrap_or(4));
+    let long = Duration::from_secs(variable("ECITON_FUZZ_SECONDS").unwrap_or(2));
     eprintln!("ECITON_FUZZ_SEED={seed} ECITON_FUZZ_SECONDS={}", long.as_secs());
     let mut numbers = Numbers(seed);
     let sparse = |shape: Shape| Shape { sparse: true, ..shape };
