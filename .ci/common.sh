@@ -63,6 +63,14 @@ suite() {   # nextest's filter may follow
     cargo test "${quick[@]}" --locked --release --workspace --no-fail-fast
   fi
 }
+# Compiles what `suite` runs.
+suite_programs() {
+  if cargo nextest --version > /dev/null 2>&1; then
+    cargo nextest run "${quick[@]}" --locked --release --workspace --no-run
+  else
+    cargo test "${quick[@]}" --locked --release --workspace --no-run
+  fi
+}
 
 # Trains with a component in place of each kernel of a list, which must compute the same: `languages NAME...`.
 languages() {
