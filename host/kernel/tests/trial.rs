@@ -3,12 +3,20 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use eciton_kernel::cache::Cache;
 use eciton_kernel::trial::{Found, Judgement, Trial};
 use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
 use eciton_types::{Attribute, On, Value};
+
+/// Returns the cache of compiled kernels that all tests share, because each test may be a process.
+fn cache() -> Option<Cache> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernel-tests");
+    Some(Cache::open(&folder.join("code"), &folder.join("key")).unwrap())
+}
 
 fn open(name: &str, inputs: &[Vec<u32>], attributes: &[(&str, Value)]) -> Arc<Layer> {
     open_in("guest-kernels", name, inputs, attributes)
@@ -30,7 +38,7 @@ fn open_under(
     let mut known = KNOWN.lock().unwrap();
     let load = || {
         let path = format!("{}/../../{folder}/prebuilt/{name}.wasm", env!("CARGO_MANIFEST_DIR"));
-        let runtime = Runtime::new(Settings { limits: limits.clone(), ..Settings::default() }).unwrap();
+        let runtime = Runtime::new(Settings { limits: limits.clone(), cache: cache() }).unwrap();
         runtime.load(name, &std::fs::read(path).unwrap()).unwrap()
     };
     let kernel = known.entry(format!("{folder} {name} {limits:?}")).or_insert_with(load);

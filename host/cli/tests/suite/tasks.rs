@@ -70,16 +70,16 @@ fn several_labels_are_learnt_measured_and_predicted() {
     let picture = std::fs::read_to_string(folder.join("run/curve.svg")).unwrap();
     assert!(picture.contains("binary cross-entropy") && picture.contains("ROC-AUC"), "{picture}");
 
-    // The same from a store, and in every mode and executor that keeps the order of things.
+    // The same from a store, and in every mode and executor that keeps the order of things. Bits need fewer epochs.
     works(folder, &["data", "convert", ".", "store"]);
+    let bits = |data: &str, more: &[&str]| {
+        let line = ["train", data, "--model", "sage", "--epochs", "15", "--lr", "0.05", "--dropout", "0"];
+        let line = [&line[..], &["--json", "--no-out", "--intervals", "3"], more].concat();
+        lines(&works(folder, &line)).last().unwrap()["model_digest"].clone()
+    };
+    let here = bits(".", &[]);
     for more in [&["--mode", "sync"][..], &["--executor", "loopback"]] {
-        let line =
-            [&["train", "store"], &train[2..], &["--json", "--no-out", "--intervals", "3"], more].concat();
-        assert_eq!(
-            lines(&works(folder, &line)).last().unwrap()["model_digest"],
-            summary["model_digest"],
-            "{more:?}"
-        );
+        assert_eq!(bits("store", more), here, "{more:?}");
     }
 }
 

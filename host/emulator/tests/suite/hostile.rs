@@ -160,6 +160,7 @@ async fn truncated_and_slow_requests() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_heads_and_idle_connections_are_closed_and_make_room() {
     let emulator = start(strict()).await;
+    let mut waiting = Vec::new();
     for (door, at) in doors(&emulator).await {
         // Three times as many connections as are admitted. The rest wait, but not for ever.
         let streams: Vec<_> = (0..48)
@@ -183,6 +184,9 @@ async fn slow_heads_and_idle_connections_are_closed_and_make_room() {
                 );
             }
         });
+        waiting.push((door, begun, closed));
+    }
+    for (door, begun, closed) in waiting {
         closed.await.unwrap();
         assert!(begun.elapsed() < Duration::from_secs(8), "{door}: {:?}", begun.elapsed());
     }

@@ -1,7 +1,9 @@
 //! Random calls of the built-in kernels, which tests can create repeatedly.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use eciton_kernel::cache::Cache;
 use eciton_kernel::wire::{
     Answer, AnswerMeta, Decoded, Encoding, Object, Request, Source, encode, encode_failure,
 };
@@ -61,7 +63,11 @@ pub(crate) fn seed(default: u64) -> u64 {
 }
 
 pub(crate) fn load(name: &str, component: &[u8]) -> Arc<Kernel> {
-    Runtime::new(Settings::default()).unwrap().load(name, component).unwrap()
+    // Each test may be a process, so compiled code is shared on disk.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernel-tests");
+    let cache = Cache::open(&folder.join("code"), &folder.join("key")).unwrap();
+    let settings = Settings { cache: Some(cache), ..Settings::default() };
+    Runtime::new(settings).unwrap().load(name, component).unwrap()
 }
 
 /// Matrix with its number of rows and columns, row-major.
