@@ -1,4 +1,4 @@
-//! A hundred thousand calls on one pool, every third of them a fault: what is right stays right to the
+//! Fifty thousand calls on one pool, every third of them a fault: what is right stays right to the
 //! bit, and neither instances nor memory are lost.
 //!
 //! A process of its own, for what is measured is the process's memory. `ECITON_SEED` repeats a run's order.
@@ -20,7 +20,7 @@ use eciton_tests::{Numbers, root, status_kb, test_kernel};
 use eciton_types::signature::Value;
 use eciton_types::{Attempt, Attribute, IntervalId, OperationId, Round, StageId, Task, Version};
 
-const CALLS: u32 = 100_000;
+const CALLS: u32 = 50_000;
 /// Calls under way at once.
 const BATCH: u32 = 50;
 const THREADS: u32 = 2;
@@ -218,7 +218,7 @@ fn half(
 }
 
 #[test]
-fn a_hundred_thousand_calls_lose_nothing() {
+fn fifty_thousand_calls_lose_nothing() {
     let seed = std::env::var("ECITON_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     println!("ECITON_SEED={seed}");
     let mut numbers = Numbers(seed);
@@ -239,12 +239,12 @@ fn a_hundred_thousand_calls_lose_nothing() {
         begun.elapsed().as_secs_f64()
     );
     assert!(counts.len() == tried.len() && failed > CALLS / 4, "{counts:?}");
-    assert!(counts.values().all(|&(calls, _)| calls > 50), "{counts:?}");
+    assert!(counts.values().all(|&(calls, _)| calls > CALLS / 2000), "{counts:?}");
     assert!(
         tried.iter().zip(counts.values()).all(|(t, n)| t.ends != Ends::RightOrMemory || n.1 > 0),
         "{counts:?}"
     );
     assert!(second <= first + MORE_KB, "{first} kB after half, {second} kB after all");
-    // Of 30,000 instances that failed, each had more than 256 MiB of address space.
+    // Of 15,000 instances that failed, each had more than 256 MiB of address space.
     assert!(space < 100, "{space} GiB of address space");
 }

@@ -65,7 +65,7 @@ fn replicas_of_a_pipeline_own_the_weights() {
     let line = [&over("4")[..], &["--width", "2", "--set", "workers.snapshot_every=1000"]].concat();
     for schedule in ["1f1b", "2bw"] {
         let run = |rest: &[&str]| {
-            let line = [&DIGITS[..], &["--epochs", "8", "--schedule", schedule], rest].concat();
+            let line = [&DIGITS[..], &["--epochs", "6", "--schedule", schedule], rest].concat();
             summary(&works(folder, &line))
         };
         let (alone, smooth) = (run(&["--lanes", "1"]), run(&line));
@@ -269,7 +269,7 @@ fn lose_no_update(schedule: &str, most: u64) {
     let all = |found: &Value| tasks(found).into_iter().sum::<u64>();
     let settings = ["--schedule", schedule, "--set", "workers.snapshot_every=1000"];
     let run = |rest: &[&str]| {
-        let line = [&DIGITS[..], &["--epochs", "8"], &over("3"), &settings, rest].concat();
+        let line = [&DIGITS[..], &["--epochs", "6"], &over("3"), &settings, rest].concat();
         summary(&works(folder, &line))
     };
     let (alone, smooth) = (run(&[]), run(&REPLICAS));
