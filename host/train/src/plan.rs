@@ -13,7 +13,7 @@ use eciton_runs::report::{MemoryPlan, Ordered, ResolvedSetting};
 use eciton_types::StageId;
 use serde::Serialize;
 
-pub(crate) use self::lane_needs::{needs, owning_lanes};
+pub(crate) use self::lane_needs::{check_workers, needs, owning_lanes};
 pub use self::lanes::{HostPlan, LanePlan, LanesPlan};
 pub(crate) use self::pipeline::Planning;
 pub use self::pipeline::{PipelinePlan, PlannedPipeline};
@@ -388,7 +388,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
         weight_versions: config.pipeline.weight_versions(),
         stages,
         spans: spans(&draft, config, &rows),
-        lanes: LanesPlan::from_draft(&draft, config, &rows),
+        lanes: LanesPlan::from_draft(&draft, config, &rows)?,
         planned: planned(&draft, config)?,
         functions: FunctionsPlan::from_config(config, intervals)?,
         fits: memory::check(&draft.planned.memory, config.run.memory_bytes).is_ok(),

@@ -44,7 +44,7 @@ use crate::logs::{Header, Logs, Profiled};
 use crate::memory;
 use crate::options::Options;
 use crate::owned::{Owners, Wanted};
-use crate::plan::{needs, owning_lanes};
+use crate::plan::{check_workers, needs, owning_lanes};
 use crate::recorder::Recorder;
 use crate::resolved_settings::resolved_settings;
 use crate::stop::Stop;
@@ -229,6 +229,7 @@ impl Session {
             let rows = rows.div_ceil(parts.max(1)) as usize;
             needs(config, (&program, &spans, &schedule), (rows, parts, sums.levels()))
         });
+        check_workers(config, (&program, &spans, &schedule), lanes.as_deref().unwrap_or_default())?;
         let mut machine = machine(config, local, &kernels, &layers, (intervals, lanes))?;
         weights.owners_mut().audit_by(machine.capabilities().audit.cloned());
         let mut tuning = tuning(config, &*machine, &schedule, prices.as_ref(), intervals, threads);

@@ -9,6 +9,7 @@ use eciton_recipe::Config;
 use eciton_tensor::frame::padded_bytes;
 use eciton_types::StageId;
 
+use crate::error::Result;
 use crate::owned::OwningLanes;
 
 /// A program on lanes. It consists of the program, its fused stages, and the program in which each
@@ -78,6 +79,36 @@ pub(super) fn process_bytes(config: &Config, cut: Cut<'_>, lane: u16, stored: u6
         0 => IDLE_BYTES,
         stored => PROCESS_BYTES + stored + transit + products,
     }
+}
+
+/// Checks that the planned peak of each worker process does not exceed the memory that the
+/// description of the cluster gives it. `needs` has the values of [`needs`].
+///
+/// # Errors
+/// Returns an error for the first worker that has too little memory.
+pub(crate) fn check_workers(config: &Config, cut: Cut<'_>, needs: &[(u64, u64)]) -> Result<()> {
+    // The cast is lossless: there are at most `MAX_LANES` lanes.
+    let depth = config.lanes.lanes.depth().max(1) as usize;
+    let all = needs.iter().enumerate().filter(|_| config.has_worker_lanes());
+    let short = all.filter_map(|(at, (weights, rows))| {
+        let needed = process_bytes(config, cut, (at % depth) as u16, weights + rows);
+        let given = config.cluster.memory_bytes(at).filter(|given| needed > *given)?;
+        Some((at, needed, given, weights, rows))
+    });
+    let Some((at, needed, given, weights, rows)) = short.into_iter().next() else { return Ok(()) };
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let reason = format!(
+        "worker {at} needs {} MiB ({} MiB of weights and sums, {} MiB of rows, the rest for the process), but \
+         cluster.memory_mib gives it {} MiB: list lane {} in lanes.recompute, plan by measured times (--measured), or use \
+         more lanes or smaller micro-batches",
+        mib(needed),
+        mib(*weights),
+        mib(*rows),
+        mib(given),
+        at % depth
+    );
+    Err(eciton_recipe::Error::Content { what: "lanes that fit into the memory of the workers", reason }
+        .into())
 }
 
 /// Maximum number of partial sums of one gradient that a worker stores, if workers own the weights.

@@ -13,7 +13,8 @@ use eciton_types::{SlotId, StageId};
 use serde::Serialize;
 
 use super::bytes::UpdateBytes;
-use super::lane_needs::{Cut, needs, parameters, process_bytes};
+use super::lane_needs::{Cut, check_workers, needs, parameters, process_bytes};
+use crate::error::Result;
 use crate::session::Draft;
 
 /// Number of rounds (optimiser steps) that the schedule shows if rounds overlap. Otherwise it shows
@@ -147,10 +148,13 @@ fn passes(schedule: &Program, slot: SlotId) -> bool {
 impl LanesPlan {
     /// Returns the lanes of a run with their schedule, or `None` if the run has no lanes. `rows`
     /// has the number of rows of each micro-batch.
-    pub(super) fn from_draft(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Self> {
+    ///
+    /// # Errors
+    /// Returns an error if a worker has too little memory ([`check_workers`]).
+    pub(super) fn from_draft(draft: &Draft, config: &Config, rows: &[usize]) -> Result<Option<Self>> {
         let (lanes, intervals) = (config.lanes.lanes, u32::try_from(rows.len()).unwrap_or(u32::MAX));
         if lanes.count == 0 {
-            return None;
+            return Ok(None);
         }
         let (program, spans) = (&draft.planned.program, &draft.planned.spans);
         let (schedule, stored) = (&draft.planned.schedule, draft.inputs.stored());
@@ -164,6 +168,7 @@ impl LanesPlan {
         let most = rows.iter().copied().max().unwrap_or(0);
         let levels = draft.sums(config, rows.len()).levels();
         let needs = needs(config, (program, spans, schedule), (most, intervals, levels));
+        check_workers(config, (program, spans, schedule), &needs)?;
         let updates = super::bytes::update_bytes(draft, config, rows);
         let stored = |lane: u16| needs.get(usize::from(lane)).map_or(0, |(weights, rows)| weights + rows);
         let process = |lane: u16| process_bytes(config, (program, spans, schedule), lane, stored(lane));
@@ -187,7 +192,7 @@ impl LanesPlan {
         let grid = Grid::from_shape(&shape, &count);
         let (largest, sum) =
             each.iter().fold((0.0f64, 0.0), |(m, s), lane| (m.max(lane.flops), s + lane.flops));
-        Some(Self {
+        Ok(Some(Self {
             width: lanes.width,
             chunks: lanes.chunks(),
             order: lanes.order,
@@ -198,6 +203,6 @@ impl LanesPlan {
             host: HostPlan::new((program, spans, schedule), config, rows, &draft.planned.memory),
             grid: grid.text(),
             picture: grid.svg(),
-        })
+        }))
     }
 }
