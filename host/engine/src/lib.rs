@@ -110,6 +110,7 @@ mod simulation;
 pub mod tuner;
 
 pub use counters::Counters;
+pub use eciton_planner::policy::Takeover;
 pub use engine::{Engine, Parked, WaitsFor};
 pub use error::Error;
 pub use event::{Action, Event, Reason};

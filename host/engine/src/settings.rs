@@ -1,5 +1,6 @@
 //! Settings of an engine.
 
+use eciton_planner::policy::Takeover;
 use eciton_recipe::{Lanes, Pipeline};
 use eciton_types::{Round, Version};
 
@@ -90,6 +91,10 @@ pub struct Settings {
     pub lanes: Lanes,
     /// Location of the rows that forward steps of lanes stash for backward steps.
     pub residence: Residence,
+    /// Rule that selects the workers that run the lanes of a failed worker. If `None`, the rule is
+    /// [`Takeover::Peers`] with several replicas and without redundant computation, and
+    /// [`Takeover::Previous`] otherwise.
+    pub takeover: Option<Takeover>,
     /// Maximum number of steps that a worker has at the same time. The worker runs them in order.
     /// While it runs the first step, it receives the data of the next ones.
     pub credit: u32,
@@ -113,8 +118,16 @@ impl Settings {
             pipeline: Pipeline::default(),
             lanes: Lanes::default(),
             residence: Residence::default(),
+            takeover: None,
             credit: 1,
         }
+    }
+
+    /// Returns the rule that selects the workers that run the lanes of a failed worker.
+    #[must_use]
+    pub fn takeover(&self) -> Takeover {
+        let has_peers = self.lanes.width > 1 && self.residence != Residence::Redundant;
+        self.takeover.unwrap_or(if has_peers { Takeover::Peers } else { Takeover::Previous })
     }
 
     /// Returns true if the worker of a lane sums up the gradients of a round itself and stores the

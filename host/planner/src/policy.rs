@@ -11,6 +11,8 @@
 //! * Admission: a lane admits visits in a fixed order. At most *cap* visits are between their first
 //!   step and their last. The oldest visit can therefore always proceed, and no cap can block it.
 //! * Caps: the number of visits that an order needs to keep a lane busy.
+//! * Takeover: the workers that run the lane of a failed worker ([`Takeover`]). If several workers
+//!   share a lane, they share its state, so that order, admission and cap remain those of the lane.
 //!
 //! An order of steps has one file here, which implements `Rules`, and an entry in each of `rules`,
 //! [`Order::ALL`] and [`eciton_recipe::pipeline_schedule::PipelineSchedule`].
@@ -26,6 +28,9 @@
 mod backward_first;
 mod forward_first;
 mod interleaved;
+mod takeover;
+
+pub use takeover::Takeover;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -176,7 +181,7 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// Returns the step that has this rank.
+    /// Returns the step that has this rank on its lane.
     #[must_use]
     pub const fn step(&self) -> Step {
         Step { round: self.round, stage: StageId(self.stage), interval: IntervalId(self.interval) }
@@ -270,9 +275,26 @@ impl Policy {
     /// Returns the visit that a step belongs to.
     #[must_use]
     pub fn visit(&self, Step { round, stage, interval }: Step) -> Visit {
-        let own = interval.0 - self.run(interval.0).start;
+        let own = self.index(interval.0);
         let (group, chunk) = (own / self.group(), self.role(stage).chunk.into());
         Visit { round, group, chunk, interval: interval.0 }
+    }
+
+    /// Returns the position of an interval in the run of its replica.
+    #[must_use]
+    pub fn index(&self, interval: u32) -> u32 {
+        interval.saturating_sub(self.run(interval).start)
+    }
+
+    /// Returns the rank of a step among those of a worker that runs lanes of several replicas.
+    /// Micro-batches compare by their position in the run of their replica. Forward steps precede
+    /// backward steps, so that each lane has as many visits in flight as its cap allows. If backward
+    /// steps preceded, each lane would have a single visit in flight as soon as backward steps
+    /// become ready, and the worker would wait for the last ones at the end of the round.
+    #[must_use]
+    pub fn shared_rank(&self, rank: Rank) -> Rank {
+        let later = self.role(StageId(rank.stage)).back;
+        Rank { later, interval: self.index(rank.interval), ..rank }
     }
 
     /// Returns the intervals of the replica that has this interval.
@@ -382,6 +404,20 @@ impl Lane {
     pub fn peek(&self, closing: u32) -> Option<Rank> {
         let entering = if self.has_room(closing) { self.entering() } else { None };
         [self.ready.first().copied(), entering].into_iter().flatten().min()
+    }
+
+    /// Returns the step that the lane runs next on one of its workers, as a pair of its rank on the
+    /// worker and its rank on the lane. `turn` returns the rank of a step on the worker, or `None`
+    /// if another worker runs the interval. `closing` is that of [`Lane::peek`].
+    ///
+    /// All workers admit visits in the one order of the lane, so only the worker of the next visit
+    /// may admit one. It can always do so if the lane has room, because it waits for no other worker
+    /// of the lane.
+    #[must_use]
+    pub fn peek_of(&self, closing: u32, turn: impl Fn(Rank) -> Option<Rank>) -> Option<(Rank, Rank)> {
+        let entering = if self.has_room(closing) { self.entering() } else { None };
+        let all = self.ready.iter().copied().chain(entering);
+        all.filter_map(|rank| Some((turn(rank)?, rank))).min()
     }
 
     /// Returns true if the lane may admit one more visit.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use eciton_engine::{Deadlines, Engine, Residence};
+use eciton_engine::{Deadlines, Engine, Residence, Takeover};
 use eciton_exec::functions::{self, Outlook};
 use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
@@ -152,6 +152,8 @@ impl Session {
         if config.executor.kind.has_workers() {
             settings.credit = eciton_workers::CREDIT;
         }
+        // The driver collects all gradient sums of a lane from one worker.
+        settings.takeover = config.sums_stay().then_some(Takeover::Previous);
         // A step has a gradient buffer from its submission on, so the number of submitted steps is
         // limited. With a record of events there is no limit, because the record can be replayed
         // with any number of threads.

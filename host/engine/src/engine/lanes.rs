@@ -4,9 +4,9 @@
 mod held;
 
 use eciton_planner::Policy;
-use eciton_planner::policy::Lane;
+use eciton_planner::policy::{Lane, Rank, Takeover};
 use eciton_program::{Place, Program};
-use eciton_types::{Location, Round, Step, TaskKey};
+use eciton_types::{IntervalId, Location, Round, Step, TaskKey};
 
 use super::{Engine, planted};
 use crate::attempts::{Progress, Report};
@@ -30,7 +30,12 @@ pub(super) struct Lanes {
     credit: usize,
     /// True for each worker that is available.
     alive: Vec<bool>,
-    /// Numbers of the lanes that run on each worker.
+    /// Rule that selects the workers of a lane, and the lanes to which it applies.
+    takeover: (Takeover, eciton_recipe::Lanes),
+    /// Worker of each interval, by lane number and by the position of the interval in the run of
+    /// its replica. A lane without intervals has one worker.
+    assigned: Vec<Vec<usize>>,
+    /// Numbers of the lanes that have an interval on each worker.
     homes: Vec<Vec<usize>>,
     held: Held,
 }
@@ -42,14 +47,17 @@ impl Lanes {
             return None;
         }
         let policy = Policy::from_program(program, lanes, settings.intervals);
-        let (count, depth) = (lanes.count as usize, lanes.depth() as usize);
+        let (count, depth) = (lanes.count as usize, lanes.depth().max(1) as usize);
+        let run = |lane: usize| lanes.run((lane / depth) as u32, settings.intervals).len().max(1);
         Some(Self {
-            depth: depth.max(1),
+            depth,
             lanes: policy.start(Round(0)),
             policy,
             doing: vec![Vec::new(); count],
             credit: settings.credit.max(1) as usize,
             alive: vec![true; count],
+            takeover: (settings.takeover(), lanes),
+            assigned: (0..count).map(|lane| vec![lane; run(lane)]).collect(),
             homes: (0..count).map(|lane| vec![lane]).collect(),
             held: Held::new(program, settings, depth),
         })
@@ -60,6 +68,7 @@ impl Lanes {
         self.lanes = self.policy.start(first);
         self.doing.iter_mut().for_each(Vec::clear);
         self.held.forget();
+        self.rehome([false; 2]);
     }
 
     fn is_back(&self, step: Step) -> bool {
@@ -81,34 +90,86 @@ impl Lanes {
         }
     }
 
-    /// Moves the lanes of the failed worker `place` to the nearest available worker before it.
-    fn reassign(&mut self, place: usize) {
-        let count = self.alive.len();
-        let before = (1..count).map(|by| (place + count - by) % count).find(|&at| self.alive[at]);
-        let Some(before) = before else { return };
-        let moved = std::mem::take(&mut self.homes[place]);
-        self.homes[before].extend(moved);
+    /// Returns the worker that runs an interval of the lane `number`.
+    fn home(&self, number: usize, interval: IntervalId) -> usize {
+        let of = self.assigned.get(number);
+        let index = self.policy.index(interval.0) as usize;
+        of.and_then(|of| of.get(index)).copied().unwrap_or(number)
     }
 
-    /// Returns the location of the worker that runs each lane.
+    /// Returns the rank of a step of the lane `number` on the worker `place`. Returns `None` if
+    /// another worker runs the interval, unless `shared` is true (a defect that a test plants).
+    fn turn(&self, place: usize, number: usize, rank: Rank, shared: bool) -> Option<Rank> {
+        let is_home = shared || self.home(number, rank.step().interval) == place;
+        let of_peers = self.takeover.0 == Takeover::Peers && self.homes[place].len() > 1;
+        let turn = if of_peers { self.policy.shared_rank(rank) } else { rank };
+        is_home.then_some(turn)
+    }
+
+    /// Returns the workers of the lane `number` by the rule of takeover.
+    fn homes_of(&self, number: usize) -> Vec<usize> {
+        let (takeover, lanes) = &self.takeover;
+        takeover.homes(lanes, &self.alive, number)
+    }
+
+    /// Returns the location of a worker of each lane. If workers share a lane, it is the first of
+    /// them.
     pub(super) fn homes(&self) -> Vec<Location> {
-        let home = |number: usize| self.homes.iter().position(|lanes| lanes.contains(&number));
+        let first = |number: usize| match self.takeover.0 {
+            Takeover::Previous => self.assigned[number].first().copied(),
+            Takeover::Peers => self.homes_of(number).first().copied(),
+        };
         // At most as many as there are lanes.
-        (0..self.lanes.len()).map(|number| Location::worker(home(number).unwrap_or(number) as u32)).collect()
+        (0..self.lanes.len()).map(|number| Location::worker(first(number).unwrap_or(number) as u32)).collect()
     }
 
-    /// Moves each lane to the worker with its index, or to the nearest available worker before
-    /// that. A lane whose gradient sums are on an available worker stays there until the update.
-    /// `split` is a defect that a test plants: such a lane moves as well.
-    fn rehome(&mut self, split: bool) {
-        let (count, homes) = (self.alive.len(), std::mem::take(&mut self.homes));
+    /// Assigns the intervals of each lane to workers. The arguments are defects that a test plants.
+    /// With the first, a lane moves although gradient sums of it stay on an available worker. With
+    /// the second, the intervals that a failed worker has taken over stay there.
+    fn rehome(&mut self, defects: [bool; 2]) {
+        let count = self.lanes.len();
+        self.assigned = (0..count).map(|number| self.assign(number, defects)).collect();
         self.homes = vec![Vec::new(); count];
-        for number in 0..self.lanes.len() {
-            let now = homes.iter().position(|lanes| lanes.contains(&number));
-            let stays = now.filter(|&at| self.alive[at] && !split && self.is_summing(number, at));
-            let nearest = (0..count).map(|by| (number + count - by) % count).find(|&at| self.alive[at]);
-            self.homes[stays.or(nearest).unwrap_or(number)].push(number);
+        for (number, of) in self.assigned.iter().enumerate() {
+            for &at in of {
+                if self.homes[at].last() != Some(&number) {
+                    self.homes[at].push(number);
+                }
+            }
         }
+    }
+
+    /// Returns the workers of the intervals of the lane `number`. By the rule
+    /// [`Takeover::Previous`], a lane whose gradient sums are on an available worker stays there
+    /// until the update, so that all of the sums are on one worker. By the rule
+    /// [`Takeover::Peers`], the sums are on several workers, and the intervals move at once.
+    fn assign(&self, number: usize, [split, forgotten]: [bool; 2]) -> Vec<usize> {
+        let (now, homes) = (&self.assigned[number], self.homes_of(number));
+        let stays = |at: &usize| self.alive[*at] && !split && self.is_summing(number, *at);
+        let stays = now.first().copied().filter(|_| self.takeover.0 == Takeover::Previous).filter(stays);
+        match (stays, &homes[..]) {
+            _ if forgotten && !now.contains(&number) => now.clone(),
+            (Some(one), _) | (None, &[one]) => vec![one; now.len()],
+            _ => (0..now.len()).map(|index| self.peer(number, index, &homes)).collect(),
+        }
+    }
+
+    /// Returns the worker of an interval of the lane `number`, which several workers share. A worker
+    /// that has a stash of the interval takes precedence.
+    fn peer(&self, number: usize, index: usize, homes: &[usize]) -> usize {
+        let now = self.assigned[number][index];
+        let has = |at: &usize| homes.contains(at) && self.has_stash(number, index, *at);
+        let fair = || Takeover::home(&self.takeover.1, homes, number, index);
+        let stays = Some(now).into_iter().chain(homes.iter().copied()).find(has);
+        stays.or_else(fair).unwrap_or(number)
+    }
+
+    /// Returns true if the worker `place` has a stash of an interval of the lane `number`.
+    fn has_stash(&self, number: usize, index: usize, place: usize) -> bool {
+        let is_of = |step: &Step| {
+            self.policy.lane(*step) == number && self.policy.index(step.interval.0) as usize == index
+        };
+        self.held.steps_at(place).any(is_of)
     }
 }
 
@@ -124,6 +185,25 @@ impl Engine {
         let doing = self.lanes.iter().flat_map(|lanes| Location::workers().zip(&lanes.doing));
         let newest = doing.filter_map(|(at, doing)| Some((newest(doing)?, at))).max();
         newest.map_or(Location::HOST, |(_, at)| at)
+    }
+
+    /// Returns the worker that runs the interval of a step on the lane of the step. Returns this
+    /// host for a step that is not on a lane.
+    #[must_use]
+    pub fn home_of(&self, step: Step) -> Location {
+        let lanes = self.lanes.as_ref().filter(|_| self.lane_of(step.stage.index()).is_some());
+        let home = lanes.map(|lanes| lanes.home(lanes.policy.lane(step), step.interval));
+        // At most as many as there are lanes.
+        home.map_or(Location::HOST, |home| Location::worker(home as u32))
+    }
+
+    /// Returns the finished backward steps of the round whose gradients are in the sums of a
+    /// worker, each with that worker. By the rule [`Takeover::Peers`], the sums of a lane may be on
+    /// several workers.
+    pub fn sums(&self) -> impl Iterator<Item = (Step, Location)> + '_ {
+        let is_wrong = planted!(self, SumAtHome);
+        let sums = self.lanes.iter().flat_map(|lanes| lanes.held.sums());
+        sums.map(move |(step, at)| (step, if is_wrong { self.home_of(step) } else { at }))
     }
 
     pub(super) fn lane_of(&self, stage: usize) -> Option<u16> {
@@ -184,13 +264,16 @@ impl Engine {
             let wanted = lanes.held.wanted(number % lanes.depth, place, owed).unwrap_or(owed);
             return self.again_at(lanes, place, wanted);
         }
-        // Of several lanes, the one with the first step.
-        let homes = lanes.homes[place].iter().map(|&number| (number, self.closing(lanes, place, number)));
-        let first = homes.filter_map(|(number, closing)| {
+        // Of several lanes, the one with the first step. The worker's own lane precedes others.
+        let shared = planted!(self, PeersShare);
+        let first = lanes.homes[place].iter().filter_map(|&number| {
             let more = u32::from(planted!(self, CapOffByOne));
-            Some((lanes.lanes[number].peek(closing + more)?, number))
+            let closing = self.closing(lanes, place, number) + more;
+            let turn = |rank| lanes.turn(place, number, rank, shared);
+            let (turn, rank) = lanes.lanes[number].peek_of(closing, turn)?;
+            Some((turn, number != place, number, rank))
         });
-        let (rank, number) = first.min()?;
+        let (.., number, rank) = first.min()?;
         let step = rank.step();
         let Step { round, stage, interval } = step;
         if lanes.is_back(step)
@@ -218,11 +301,12 @@ impl Engine {
         Some(TaskKey { round, stage, interval, attempt })
     }
 
-    /// Moves lanes back to their own workers after an update, which has read all gradient sums.
-    pub(super) fn sums_read(&mut self) {
+    /// Moves lanes back to their own workers after the update of `round`, which has read all
+    /// gradient sums.
+    pub(super) fn sums_read(&mut self, round: Round) {
         if let Some(lanes) = &mut self.lanes {
-            lanes.held.updated();
-            lanes.rehome(false);
+            lanes.held.updated(round);
+            lanes.rehome([false; 2]);
         }
     }
 
@@ -271,7 +355,7 @@ impl Engine {
         let Some(mut lanes) = self.lanes.take() else { return self.counters.unexpected += 1 };
         if lanes.alive.get(place) == Some(&true) {
             lanes.alive[place] = false;
-            lanes.reassign(place);
+            lanes.rehome([false, planted!(self, PeerForgotten)]);
             let summed = lanes.held.lost(place);
             for step in summed.into_iter().filter(|_| !planted!(self, SumForgotten)) {
                 lanes.sum(step, None);
@@ -338,6 +422,6 @@ impl Engine {
             return self.counters.ignored += 1;
         }
         lanes.alive[place] = true;
-        lanes.rehome(split);
+        lanes.rehome([split, false]);
     }
 }

@@ -273,7 +273,7 @@ impl Engine {
             return;
         }
         self.counters.updates += 1;
-        self.sums_read();
+        self.sums_read(round);
         self.weights = Version(self.weights.0.saturating_add(1));
         let every = self.settings.eval_every;
         let due = every != 0 && round.0.is_multiple_of(every);

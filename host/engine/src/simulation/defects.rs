@@ -47,6 +47,13 @@ pub(crate) enum Planted {
     SumForgotten,
     /// A lane returns to its own worker while another worker has gradient sums of the lane.
     SumSplit,
+    /// Several workers that share the lane of a failed worker run the same interval.
+    PeersShare,
+    /// The intervals that a worker has taken over stay on it when it fails as well.
+    PeerForgotten,
+    /// The engine reports gradient sums at the worker that runs the interval now, and not at the
+    /// worker that has computed them.
+    SumAtHome,
     /// The result of redundant computation is committed as if it were the first answer.
     ShadowCounted,
     /// The stash from redundant computation is not used.

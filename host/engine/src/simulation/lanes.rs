@@ -3,7 +3,7 @@
 
 use super::store::Store;
 use super::{Context, Planted, Random, hash, seeds, signature};
-use crate::{Action, Engine, Event, Reason, Residence, Settings};
+use crate::{Action, Engine, Event, Reason, Residence, Settings, Takeover};
 use eciton_planner::Placement;
 use eciton_program::{DataShape, FusedStages, Place, Program, Scope};
 use eciton_recipe::{LaneSettings, Lanes, Model, ModelSettings, Order, Pipeline, TaskType, WeightVersions};
@@ -52,7 +52,7 @@ struct Losses {
     /// Number of the event before which workers fail, and the first and last worker that fails.
     /// `None` for no such failure.
     at: Option<(u64, u32, u32)>,
-    /// Probability in percent, before each event, that a random worker fails or returns.
+    /// Probability in percent, before each event, that random workers fail or that one returns.
     chance: u64,
 }
 
@@ -73,11 +73,18 @@ struct World<'a> {
     /// Transfer time from the host to a worker, and from a worker to the host.
     way: u64,
     gone: BTreeSet<Location>,
-    /// True once any worker has failed.
+    /// True once any worker has failed or lacked rows.
     lost: bool,
     /// Pairs of a step and a worker that has the stash of this forward step, or the gradients of
     /// this backward step.
     holds: BTreeSet<(Step, Location)>,
+    /// Worker of each interval of a lane, by lane number and interval, since the last event that
+    /// may move intervals.
+    placed: BTreeMap<(u32, u32), Location>,
+    /// True if a worker has failed or returned since the last update.
+    moved: bool,
+    /// Number of steps that ran on peers of their failed worker.
+    shared: u64,
     /// Number of attempts that repeated finished steps.
     again: u64,
     done: BTreeSet<Step>,
@@ -111,6 +118,9 @@ impl<'a> World<'a> {
             gone: BTreeSet::new(),
             lost: false,
             holds: BTreeSet::new(),
+            placed: BTreeMap::new(),
+            moved: false,
+            shared: 0,
             again: 0,
             done: BTreeSet::new(),
             begun: BTreeSet::new(),
@@ -142,8 +152,7 @@ impl<'a> World<'a> {
                 match self.gone.contains(&worker) {
                     true => self.join(worker),
                     false if self.random.percent(30) => self.forget(worker),
-                    false if self.gone.len() as u64 + 1 < count => self.lose(worker),
-                    false => {}
+                    false => self.lose_some(worker),
                 }
             }
             let Some(((time, _), event)) = self.coming.pop_first() else { return self.end.is_some() };
@@ -157,11 +166,25 @@ impl<'a> World<'a> {
         false
     }
 
+    /// Simulates the failure of a worker, often together with other random workers. One worker
+    /// remains.
+    fn lose_some(&mut self, mut worker: Location) {
+        let count = self.settings.lanes.count;
+        while self.gone.len() as u32 + 1 < count {
+            self.lose(worker);
+            if !self.random.percent(30) {
+                return;
+            }
+            worker = Location::worker(self.random.below(count.into()) as u32);
+        }
+    }
+
     fn lose(&mut self, worker: Location) {
         if !self.gone.insert(worker) {
             return;
         }
-        self.lost = true;
+        (self.lost, self.moved) = (true, true);
+        self.placed.clear();
         let doing = self.doing.remove(&worker).unwrap_or_default();
         self.through.remove(&worker);
         self.holds.retain(|(_, at)| *at != worker);
@@ -181,6 +204,7 @@ impl<'a> World<'a> {
     /// Simulates a worker's report that it lacks rows. Its attempts are never answered, or their
     /// answers arrive later.
     fn forget(&mut self, worker: Location) {
+        self.lost = true;
         let loss = self.program.loss().unwrap();
         let doing = self.doing.remove(&worker).unwrap_or_default();
         self.holds.retain(|(step, at)| *at != worker || step.stage >= loss);
@@ -194,6 +218,8 @@ impl<'a> World<'a> {
 
     fn join(&mut self, worker: Location) {
         self.gone.remove(&worker);
+        self.placed.clear();
+        self.moved = true;
         self.deliver(Event::Joined { at: worker });
     }
 
@@ -205,6 +231,10 @@ impl<'a> World<'a> {
                 self.holds.insert((key.step(), worker));
                 self.free(key.step(), worker);
             }
+        }
+        if let Event::Updated { .. } = event {
+            self.placed.clear();
+            self.moved = false;
         }
         let actions: Vec<Action> = self.engine.step(event).collect();
         for action in actions {
@@ -241,6 +271,7 @@ impl<'a> World<'a> {
             }
             Action::Update { round } => {
                 self.check_sums(round);
+                self.check_shares();
                 let intervals = 0..self.settings.intervals;
                 let held = intervals.filter_map(|i| self.weights.get(&(Round(round.0 + 1), i)).copied());
                 let held: Vec<Version> = held.collect();
@@ -393,9 +424,10 @@ impl<'a> World<'a> {
         let most = self.caps[lane as usize] + if self.lost { self.settings.credit - 1 } else { 0 };
         assert!(open <= most, "{open} visits on lane {lane}, {:?}", self.caps);
         // Nothing that goes back waits on this lane while something goes forward, or the other way
-        // round.
+        // round. A worker that runs lanes of several replicas does forward steps first.
         let first = order == Order::BackwardFirst;
-        if self.is_back(step.stage) != first {
+        let is_shared = self.settings.takeover() == Takeover::Peers && !self.gone.is_empty();
+        if self.is_back(step.stage) != first && !is_shared {
             for stage in (0..self.program.computing().len() as u16).map(StageId) {
                 let on_lane = self.lane(stage) == lane && self.is_back(stage) == first;
                 for other in self.share(self.replica(interval)) {
@@ -472,20 +504,73 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Checks that the gradients of each lane in a round are in the sums of a single worker.
+    /// Checks that each gradient of a round is in the sums of the worker that the engine reports.
+    /// By the rule [`Takeover::Previous`], each lane has the sums of a single worker.
     fn check_sums(&self, round: Round) {
         if !self.settings.sums_stay() {
             return;
         }
+        let reported: BTreeMap<Step, Location> = self.engine.sums().collect();
         let mut workers: BTreeMap<(u32, u32), Location> = BTreeMap::new();
         for (at, stage) in self.program.stages.iter().enumerate().filter(|(_, of)| !of.sums.is_empty()) {
             for interval in 0..self.settings.intervals {
                 let step = Step { round, stage: StageId(at as u16), interval: IntervalId(interval) };
-                let found = self.holds.iter().filter(|(of, _)| *of == step).map(|(_, worker)| *worker).max();
+                let found = reported.get(&step).copied().filter(|&at| self.holds.contains(&(step, at)));
                 let found = found.unwrap_or_else(|| panic!("update of {round} without gradients of {step}"));
                 let lane = (self.replica(interval), self.lane(step.stage));
                 let known = *workers.entry(lane).or_insert(found);
-                assert_eq!(known, found, "{step}: sums of lane {lane:?} at two workers, {}", stage.name);
+                let single = self.settings.takeover() == Takeover::Peers || known == found;
+                assert!(single, "{step}: sums of lane {lane:?} at two workers, {}", stage.name);
+            }
+        }
+    }
+
+    /// Checks that the peers of a failed worker have run the same number of its intervals in a
+    /// round, or one more. In rounds that overlap, stashes decide.
+    fn check_shares(&self) {
+        if self.moved || self.settings.pipeline.gradient_versions() > 1 {
+            return;
+        }
+        let mut shares: BTreeMap<u32, BTreeMap<Location, u32>> = BTreeMap::new();
+        for (&(number, _), &worker) in &self.placed {
+            *shares.entry(number).or_default().entry(worker).or_default() += 1;
+        }
+        for (number, share) in shares {
+            let run = self.share(number / self.settings.lanes.depth()).len();
+            let peers = self.peers(number).len().clamp(1, run);
+            let (least, most) = (share.values().min().unwrap(), share.values().max().unwrap());
+            assert!(share.len() == peers && most - least <= 1, "lane {number}: {share:?}");
+        }
+    }
+
+    /// Returns the available workers that may run the lane `number` by the rule
+    /// [`Takeover::Peers`]. The list is empty if the lane's own worker and all of its peers have
+    /// failed.
+    fn peers(&self, number: u32) -> Vec<Location> {
+        let (depth, width) = (self.settings.lanes.depth(), self.settings.lanes.width);
+        let own = Location::worker(number);
+        let all = (0..width).map(|replica| Location::worker(replica * depth + number % depth));
+        let peers = all.filter(|at| !self.gone.contains(at)).collect();
+        if self.gone.contains(&own) { peers } else { vec![own] }
+    }
+
+    /// Checks that a step runs on a worker that the rule of takeover allows, and that all steps of
+    /// an interval on a lane run on the same worker.
+    fn check_home(&mut self, step: Step, worker: Location) {
+        let depth = self.settings.lanes.depth();
+        let lane = self.replica(step.interval.0) * depth + self.lane(step.stage);
+        match self.settings.takeover() {
+            // Workers that have returned have their own lanes again.
+            Takeover::Previous if self.gone.is_empty() && !self.settings.sums_stay() => {
+                assert_eq!(worker, Location::worker(lane), "{step} on another's lane");
+            }
+            Takeover::Previous => {}
+            Takeover::Peers => {
+                let peers = self.peers(lane);
+                assert!(peers.is_empty() || peers.contains(&worker), "{step} at {worker}, not at {peers:?}");
+                let known = *self.placed.entry((lane, step.interval.0)).or_insert(worker);
+                assert_eq!(worker, known, "{step} at {worker}, its interval at {known}");
+                self.shared += u64::from(peers.len() > 1);
             }
         }
     }
@@ -494,12 +579,7 @@ impl<'a> World<'a> {
         let (step, key) = (task.step(), task.key());
         let worker = self.occupy(task);
         self.check_stash(step, worker);
-        if self.gone.is_empty() && !self.settings.sums_stay() {
-            let depth = self.settings.lanes.depth();
-            let lane = self.replica(step.interval.0) * depth + self.lane(step.stage);
-            // Places that came back have their own lanes again.
-            assert_eq!(worker, Location::worker(lane), "{step} on another's lane");
-        }
+        self.check_home(step, worker);
         self.rounds[step.interval.index()] = step.round;
         let known = self.weights.entry((step.round, step.interval.0)).or_insert(task.weights);
         assert_eq!(*known, task.weights, "{step} reads other weights than its round's steps before");
@@ -545,7 +625,7 @@ fn alone(layers: u32, branches: bool, intervals: u32, weights: WeightVersions) -
 
 fn choose(random: &mut Random) -> (Lanes, u32, u32, bool, WeightVersions) {
     let depth = 1 + random.below(4) as u32;
-    let width = 1 + random.below(2) as u32;
+    let width = [1, 1, 2, 2, 3, 4][random.below(6) as usize];
     let (_, order) = Order::ALL[random.below(3) as usize];
     let chunks = Some(2 + random.below(2) as u32).filter(|_| order == Order::Interleaved);
     let weights = [WeightVersions::Latest, WeightVersions::TwoBuffered][random.below(2) as usize];
@@ -555,23 +635,26 @@ fn choose(random: &mut Random) -> (Lanes, u32, u32, bool, WeightVersions) {
     (of, of.runs() as u32 + random.below(3) as u32, intervals, branches, weights)
 }
 
+const TAKEOVERS: [Option<Takeover>; 3] = [None, Some(Takeover::Previous), Some(Takeover::Peers)];
+
 #[test]
 fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are_lost() {
-    let (mut losses, mut retries, mut again, mut redundant) = (0, 0, 0, 0);
+    let (mut losses, mut retries, mut again, mut redundant, mut shared) = (0, 0, 0, 0, 0);
     for seed in 0..seeds(300) {
         let random = &mut Random(seed);
         let (of, layers, intervals, branches, weights) = choose(random);
-        let context = Context(format!("seed {seed}: {of:?}, {intervals} intervals, {layers}, {weights:?}"));
         let program = program(layers, branches, of);
         let residences = [Residence::Host, Residence::Workers, Residence::Redundant];
         let residence = residences[random.below(3) as usize];
         let credit = 1 + random.below(3) as u32;
-        let settings = Settings { residence, credit, ..settings(of, intervals, weights) };
+        let takeover = TAKEOVERS[random.below(3) as usize];
+        let settings = Settings { residence, credit, takeover, ..settings(of, intervals, weights) };
+        let context = Context(format!("seed {seed}: {layers} layers, {branches}, {settings:?}"));
         let mut smooth = World::new(&program, settings, !seed, None);
         smooth.watched = true;
         assert!(smooth.run(Losses::default()), "stalled: {context:?}");
-        // A round whose sums are lost more often than a step may be attempted fails.
-        let most = if settings.sums_stay() { 5 } else { 30 };
+        // A run in which a step fails more often than it may be attempted ends with an error.
+        let most = if settings.sums_stay() { 5 } else { 20 };
         let chance = if of.count > 1 { random.below(most) } else { 0 };
         let mut rough = World::new(&program, settings, seed, None);
         assert!(rough.run(Losses { chance, at: None }), "stalled: {context:?}");
@@ -593,9 +676,10 @@ fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are
         // Without failures nothing is done again but by redundant computation.
         assert_eq!(smooth.engine.counters().again, 0, "{context:?}");
         redundant += u64::from(counters.redundant > 0);
+        shared += u64::from(rough.shared > 0);
     }
     assert!(losses > 50 && retries > 200 && again > 20, "{losses}, {retries} retries, {again}");
-    assert!(redundant > 20, "{redundant}");
+    assert!(redundant > 20 && shared > 20, "{redundant}, {shared}");
 }
 
 #[test]
@@ -699,7 +783,8 @@ fn planted_defects_of_lanes_are_found() {
             let residences = [Residence::Redundant, Residence::Workers, Residence::Host];
             let residence = residences[seed as usize % 3];
             let credit = 1 + seed as u32 / 3 % 2;
-            let settings = Settings { residence, credit, ..settings(of, intervals, weights) };
+            let takeover = TAKEOVERS[seed as usize / 6 % 3];
+            let settings = Settings { residence, credit, takeover, ..settings(of, intervals, weights) };
             let mut world = World::new(&program, settings, seed, planted);
             world.watched = true;
             let chance = if of.count > 1 && residence != Residence::Host { 5 } else { 0 };
@@ -717,10 +802,17 @@ fn planted_defects_of_lanes_are_found() {
         Planted::PlaceForgotten,
         Planted::SumForgotten,
         Planted::SumSplit,
+        Planted::PeersShare,
+        Planted::PeerForgotten,
+        Planted::SumAtHome,
         Planted::ShadowCounted,
         Planted::ShadowNeverUsed,
     ] {
         let found = (0..1000).find(|&seed| is_wrong(seed, Some(planted)));
+        #[allow(clippy::disallowed_macros, clippy::print_stderr)]
+        {
+            eprintln!("{planted:?}: seed {found:?}");
+        }
         assert!(found.is_some(), "{planted:?}");
     }
 }

@@ -5,8 +5,9 @@
 //!   forward step again first.
 //! * Sums: a worker adds up the gradients of its lane until the update
 //!   ([`crate::Settings::sums_stay`]). If the worker fails, the backward steps in its sums are
-//!   *owed*: they are run again before the update. A lane stays on its worker while that worker has
-//!   sums of the lane, so that all of a lane's sums are on one worker.
+//!   *owed*: they are run again before the update. By the rule `Previous`, a lane stays
+//!   on its worker while that worker has sums of the lane, so that all of a lane's sums are on one
+//!   worker. By the rule `Peers`, each worker of the lane has sums of its intervals.
 //!
 //! Steps are pure functions, so each repetition gives the same bits. With redundant computation, an
 //! idle worker also runs forward steps of the next worker's lanes. If the next worker fails, it
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eciton_planner::policy::Role;
 use eciton_program::{Place, Program};
-use eciton_types::{Attempt, IntervalId, StageId, Step};
+use eciton_types::{Attempt, IntervalId, Location, Round, StageId, Step, TaskKey};
 
 use super::super::{Engine, Track, planted};
 use super::Lanes;
@@ -60,12 +61,12 @@ impl Held {
     }
 
     pub(super) fn forget(&mut self) {
-        self.at.clear();
-        self.updated();
+        self.updated(Round(u32::MAX));
     }
 
-    /// Forgets all gradient sums after an update has read them.
-    pub(super) fn updated(&mut self) {
+    /// Forgets all gradient sums after an update has read them, and the stashes of its round.
+    pub(super) fn updated(&mut self, round: Round) {
+        self.at.retain(|step, _| step.round > round);
         self.summed.clear();
         self.owed.clear();
     }
@@ -136,6 +137,18 @@ impl Held {
         self.summed.iter().filter(|(_, at)| **at == place).map(|(step, _)| *step).collect()
     }
 
+    /// Returns the finished forward steps whose stashes the worker `place` has.
+    pub(super) fn steps_at(&self, place: usize) -> impl Iterator<Item = &Step> {
+        self.at.iter().filter(move |(_, places)| places.contains(&place)).map(|(step, _)| step)
+    }
+
+    /// Returns the finished backward steps whose gradients workers have in their sums, each with
+    /// the worker.
+    pub(super) fn sums(&self) -> impl Iterator<Item = (Step, Location)> + '_ {
+        // At most as many workers as there are lanes.
+        self.summed.iter().map(|(step, at)| (*step, Location::worker(*at as u32)))
+    }
+
     /// Returns the first finished forward step of the lane `lane` whose stash the worker `place`
     /// lacks. The round and the interval are those of `like`.
     fn missing(&self, lane: usize, place: usize, like: Step) -> Option<Step> {
@@ -174,10 +187,14 @@ impl Lanes {
         summed.chain(doing).any(|step| self.policy.lane(step) == number)
     }
 
-    /// Returns the first step that the worker `place` must run again before the update, if any.
+    /// Returns the first step that the worker `place` must run again before the update, if any. A
+    /// worker to which the step belonged before may still be running it.
     pub(super) fn owed(&self, place: usize) -> Option<Step> {
-        let own = |step: &&Step| self.homes[place].contains(&self.policy.lane(**step));
-        self.held.owed.iter().find(own).copied()
+        let own = |step: &Step| self.home(self.policy.lane(*step), step.interval) == place;
+        let runs = |step: &Step, at: &[TaskKey]| at.iter().any(|key| key.step() == *step);
+        let elsewhere =
+            |step: &Step| self.doing.iter().enumerate().any(|(at, doing)| at != place && runs(step, doing));
+        self.held.owed.iter().find(|step| own(step) && !elsewhere(step)).copied()
     }
 
     /// Returns a forward step of the next worker's lanes that the idle worker `place` can run
@@ -189,6 +206,9 @@ impl Lanes {
         for &number in &self.homes[next] {
             for visit in self.lanes[number].open().keys() {
                 let interval = IntervalId(visit.interval);
+                if self.home(number, interval) != next {
+                    continue;
+                }
                 let like = Step { round: visit.round, stage: StageId(0), interval };
                 let found = self.held.missing(number % self.depth, place, like);
                 // Another worker may have an attempt at it.
@@ -296,7 +316,7 @@ impl Engine {
     }
 }
 
-fn key(step: Step, attempt: Attempt) -> eciton_types::TaskKey {
+fn key(step: Step, attempt: Attempt) -> TaskKey {
     let Step { round, stage, interval } = step;
-    eciton_types::TaskKey { round, stage, interval, attempt }
+    TaskKey { round, stage, interval, attempt }
 }
