@@ -7,8 +7,8 @@
 //!
 //! Workers fail individually, at exponentially distributed times, and in bursts within a zone. They
 //! are replaced after some time. The engine behaves as in a real run. The predecessor of a failed
-//! worker takes over its lanes, and lost rows are recomputed. With redundant computation, each
-//! worker also computes the rows of its successor.
+//! worker or its peers in other replicas take over its lanes ([`Takeover`]), and lost rows are
+//! recomputed. With redundant computation, each worker also computes the rows of its successor.
 //!
 //! For comparison, [`checkpointed`] evaluates the same failure trace for training that restarts
 //! from checkpoints. Each failure then costs a restart and all rounds since the last checkpoint.
@@ -18,7 +18,7 @@ mod program;
 mod trace;
 mod world;
 
-use eciton_engine::Residence;
+use eciton_engine::{Residence, Takeover};
 use eciton_recipe::{Lanes, Order, WeightVersions};
 
 use crate::error::Error;
@@ -60,6 +60,9 @@ pub struct Pipeline {
     pub update: f64,
     /// Location of the rows that forward steps stash for their backward steps.
     pub residence: Residence,
+    /// Rule that selects the workers that run the lanes of a failed worker. If `None`, the engine
+    /// selects the rule ([`eciton_engine::Settings::takeover`]).
+    pub takeover: Option<Takeover>,
 }
 
 /// Owner of the weights and of the rows between stages. It determines the links over which they are

@@ -52,6 +52,7 @@ impl Pipeline {
             weights,
             update: plan.update_seconds,
             residence,
+            takeover: None,
         }
     }
 

@@ -20,6 +20,7 @@ fn chain(depth: u16, micro: u32, weights: WeightVersions, residence: Residence) 
         weights,
         update: 0.0,
         residence,
+        takeover: None,
     }
 }
 
@@ -125,6 +126,71 @@ fn a_trace_is_what_is_lost() {
     let wrong = Places { trace: vec![(1.0, 2)], ..quiet };
     let text = pipeline.run(&wrong, 10.0, 1).unwrap_err().to_string();
     assert!(text.contains("worker 2 after 1 s") && text.contains("workers 0 to 1"), "{text}");
+}
+
+/// Runs a pipeline with some replicas, in which workers of one stage fail and never return.
+/// Returns the number of rounds in 6,000 s.
+fn rounds_without(
+    width: u32,
+    failed: &[u32],
+    takeover: Option<Takeover>,
+    change: impl Fn(&mut Pipeline),
+) -> u32 {
+    let mut pipeline = chain(4, 16 * width, WeightVersions::Latest, Residence::Workers);
+    (pipeline.width, pipeline.takeover) = (width, takeover);
+    change(&mut pipeline);
+    let quiet = places(Preemption { back: 1e9, ..Preemption::default() });
+    let trace = failed.iter().map(|&worker| (0.5, worker)).collect();
+    pipeline.run(&Places { trace, ..quiet }, 6_000.0, 1).unwrap().rounds
+}
+
+/// Checks the argument of Gandhi et al. 2024 (ReCycle), section 3: the remaining workers of a stage
+/// do the work of all, so a round takes at most w / (w - 1) times as long, of which bubbles take a
+/// part. With two replicas, one worker has twice the work by either rule. The previous worker then
+/// runs two consecutive stages, so that the pipeline has one boundary less to fill.
+#[test]
+fn peers_take_over_the_work_of_a_stage() {
+    for width in [2, 4] {
+        for worker in 0..4 {
+            let of = |takeover| rounds_without(width, &[worker], takeover, |_| ());
+            let all = rounds_without(width, &[], None, |_| ());
+            let [previous, peers] = [Takeover::Previous, Takeover::Peers].map(|of_rule| of(Some(of_rule)));
+            let longer = f64::from(all) / f64::from(peers);
+            let most = f64::from(width) / f64::from(width - 1);
+            eprintln!(
+                "width {width}, stage {worker}: {all} rounds, {previous} by the previous worker, \
+                 {peers} by peers: {longer:.3} times as long, {most:.3} by the formula"
+            );
+            let least = if width == 2 { 0.96 } else { 1.3 };
+            assert!(f64::from(peers) >= least * f64::from(previous) && longer <= most, "{width} {worker}");
+            assert_eq!(of(None), peers);
+        }
+    }
+}
+
+/// Checks that the interval of a failed worker runs on all peers at once, in every order of steps
+/// and with links that take a part of a step.
+#[test]
+fn peers_take_over_in_every_order() {
+    for (order, chunks) in [(Order::ForwardFirst, 1), (Order::BackwardFirst, 1), (Order::Interleaved, 2)] {
+        let of = |takeover, failed: &[u32]| {
+            rounds_without(4, failed, takeover, |pipeline| {
+                pipeline.order = order;
+                pipeline.chunks = chunks;
+                pipeline.stages.iter_mut().for_each(|stage| {
+                    stage.reads.iter_mut().for_each(|(_, bytes)| *bytes = 1e11);
+                });
+            })
+        };
+        let all = of(None, &[]);
+        let [previous, peers] = [Takeover::Previous, Takeover::Peers].map(|of_rule| of(Some(of_rule), &[1]));
+        let two = of(Some(Takeover::Peers), &[1, 1 + 8 / chunks]);
+        eprintln!(
+            "{order:?}: {all} rounds, {previous} by the previous worker, {peers} by peers, {two} of two"
+        );
+        let longer = f64::from(all) / f64::from(peers);
+        assert!(peers > previous && longer <= 1.4 && two < peers, "{order:?}: {longer}");
+    }
 }
 
 /// Checks that the grid has the (m + d - 1) steps of each kind that the formula predicts.

@@ -80,6 +80,7 @@ impl<'a> World<'a> {
             },
             lanes,
             residence: of.residence,
+            takeover: of.takeover,
             ..Settings::new(of.micro, MAX_ROUNDS)
         };
         Ok(Self {
@@ -236,7 +237,7 @@ impl<'a> World<'a> {
             return;
         }
         for (reader, bytes) in self.readers(step) {
-            let to = self.engine.location_of(reader);
+            let to = self.engine.home_of(reader);
             if to == from || !to.is_worker() {
                 continue;
             }
