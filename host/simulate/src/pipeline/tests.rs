@@ -193,6 +193,35 @@ fn peers_take_over_in_every_order() {
     }
 }
 
+/// Compares the rules of takeover and redundant computation for the same failures, at 10, 16 and
+/// 33 % of the workers per hour. Time is compressed: an update takes about a minute, and a worker is
+/// replaced after half an hour.
+#[test]
+fn peers_outpace_the_previous_worker_and_redundancy_under_churn() {
+    let rounds = |per_hour, width, takeover, residence| -> u32 {
+        let preemption = Preemption { per_hour, back: 1800.0, ..Preemption::default() };
+        let mut pipeline = chain(4, 16 * width, WeightVersions::Latest, residence);
+        (pipeline.width, pipeline.takeover) = (width, takeover);
+        let run = |seed| pipeline.run(&places(preemption), 3.0 * 3600.0, seed).unwrap().rounds;
+        (0..3).map(run).sum()
+    };
+    for width in [2, 4] {
+        for per_hour in [0.1, 0.16, 0.33] {
+            let workers = |takeover| rounds(per_hour, width, Some(takeover), Residence::Workers);
+            let [previous, peers] = [Takeover::Previous, Takeover::Peers].map(workers);
+            let redundant = rounds(per_hour, width, None, Residence::Redundant);
+            let percent = 100.0 * per_hour;
+            eprintln!(
+                "width {width}, {percent} % an hour: rounds of 3 x 3 h: {previous} by the previous worker, \
+                 {peers} by peers, {redundant} with redundant computation"
+            );
+            let least = if width == 2 { 0.95 } else { 1.0 };
+            let most = f64::from(previous.max(redundant));
+            assert!(f64::from(peers) >= least * most, "{width} {per_hour}");
+        }
+    }
+}
+
 /// Checks that the grid has the (m + d - 1) steps of each kind that the formula predicts.
 #[test]
 fn a_pipeline_has_a_grid() {
