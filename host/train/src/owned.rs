@@ -15,6 +15,11 @@
 //! version get new ones. A round is a pure function of the weights, so the results are the same as
 //! without failures.
 //!
+//! If the peers of a failed worker share its lane ([`Takeover::Peers`]), each of them stores the
+//! partial sums of the intervals that it has taken over. Before the update, the host requests these
+//! partial sums, and sends them to the first worker of the lane, which adds them up. The sums have
+//! the same bits as without failures, because they are added along the same tree.
+//!
 //! ```text
 //! host                                             worker
 //!   Begin {tree}               ──────────────────>   removes sums
@@ -36,22 +41,23 @@ mod restore;
 mod updating;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use eciton_exec::{self as exec, Affinity, Cancel, Completion, Draw, Executor, Job, Work};
 use eciton_kernel::CachedRows;
+use eciton_planner::policy::Takeover;
 use eciton_program::Program;
 use eciton_recipe::{Lanes, Optimiser};
 use eciton_runs::run_folder::tensor::{Entry, Pieces, Values};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
 use eciton_types::{
-    Attempt, IntervalId, Location, Node, ParameterId, Round, StageId, Task, TensorKey, Version,
+    Attempt, IntervalId, Location, Node, ParameterId, Round, StageId, Step, Task, TensorKey, Version,
 };
 
-use self::instruction::{Instruction, Reply};
+use self::instruction::{Instruction, OwnLane, Reply};
 pub(crate) use self::ledger::Ledger;
 use self::log::Log;
 pub(crate) use self::updating::{COLLECTED_BYTES, Collected};
@@ -69,8 +75,9 @@ const LOOK: Duration = Duration::from_millis(200);
 struct Owned {
     /// The parameter without its values.
     of: Parameter,
-    /// For each use of the parameter, the lane that computes the gradient. `None` if no lane does.
-    makers: Vec<Option<usize>>,
+    /// For each use of the parameter, the stage of a lane that computes the gradient. `None` if no
+    /// lane does.
+    makers: Vec<Option<Maker>>,
     /// Lanes that read the parameter. The worker of the first lane owns it, and the workers of the
     /// other lanes have copies of its values.
     lanes: Vec<usize>,
@@ -103,8 +110,13 @@ pub(crate) struct Owners {
     noted: Option<Version>,
     /// For each worker, true if it was connected when lanes were last assigned.
     there: Vec<bool>,
-    /// Worker that runs each lane.
+    /// Worker that runs each lane. If several workers share the lane, it is the first of them.
     homes: Vec<Location>,
+    /// Rule that selects the workers that run the lanes of a failed worker.
+    takeover: Takeover,
+    /// Worker whose sums have the gradients of each finished backward step, if parameters live on
+    /// the host and peers share the lanes of failed workers.
+    summed: BTreeMap<Step, Location>,
     /// A worker that has connected since lanes were last assigned. `None` if there is none.
     joined: Option<Location>,
     /// Number of times that the run was rolled back.
@@ -124,8 +136,16 @@ pub(crate) struct Owners {
 pub(crate) struct OwningLanes {
     /// For each parameter, the lanes that read it, in ascending order.
     pub readers: Vec<Vec<usize>>,
-    /// For each use of a parameter, the lane that computes its gradient. `None` if no lane does.
-    pub makers: Vec<Option<usize>>,
+    /// For each use of a parameter, the stage of a lane that computes its gradient. `None` if no
+    /// lane does.
+    pub makers: Vec<Option<Maker>>,
+}
+
+/// Stage of a lane that computes a gradient.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Maker {
+    pub lane: usize,
+    pub stage: StageId,
 }
 
 /// Arguments of [`Owners::new`].
@@ -143,6 +163,8 @@ pub(crate) struct Wanted<'a> {
     /// For each lane, the number of additional workers that store and update replicas of the
     /// parameters owned by the lane's worker.
     pub replicas: Vec<u32>,
+    /// Rule that selects the workers that run the lanes of a failed worker.
+    pub takeover: Takeover,
     /// Folder of the snapshot file. `None` if parameters live on the host.
     pub folder: Option<&'a Path>,
 }
@@ -160,8 +182,8 @@ impl Owners {
         wanted: Wanted<'_>,
         (atoms, nodes, tops): (u32, &[Vec<Node>], Vec<Vec<Node>>),
     ) -> Result<Self> {
-        let Wanted { program, lanes, optimiser, all_lanes, rounds, every, delayed, replicas, folder } =
-            wanted;
+        let Wanted { program, lanes, optimiser, all_lanes, rounds, every, .. } = wanted;
+        let Wanted { delayed, replicas, takeover, folder, .. } = wanted;
         let OwningLanes { readers, makers } = lanes;
         let parameter = |((_, of), lanes): ((u32, Parameter), Vec<usize>)| {
             let makers = of.uses().iter().map(|&number| makers.get(number as usize).copied().flatten());
@@ -184,6 +206,7 @@ impl Owners {
             every,
             delayed,
             replicas,
+            takeover,
             ..Self::default()
         };
         Ok(Self { sums: true, ..own })
@@ -345,19 +368,47 @@ impl Owners {
         Err(Error::Gone { at: first.map_or(Location::worker(0), |(at, _)| at) })
     }
 
-    /// Records the worker of each lane, as the engine has assigned them. Does nothing if workers
-    /// own the parameters, because the host then assigns lanes itself.
-    pub(crate) fn at(&mut self, homes: Vec<Location>) {
+    /// Records the worker of each lane, as the engine has assigned them, and the worker that has
+    /// the gradients of each step. Does nothing if workers own the parameters, because the host then
+    /// assigns lanes itself.
+    pub(crate) fn at(&mut self, homes: Vec<Location>, summed: impl Iterator<Item = (Step, Location)>) {
         if !self.have_parameters() {
             self.homes = homes;
+            self.summed = summed.filter(|_| self.takeover == Takeover::Peers).collect();
         }
     }
 
-    /// Returns the encoded instruction that makes a worker remove all sums and start new ones.
-    fn begin(&self) -> Result<Vec<u8>> {
+    /// Returns the worker of each lane. If several workers share the lane, it is the first of them.
+    /// `there` has a flag for each worker. The engine uses the same rule.
+    fn assigned(&self, there: &[bool]) -> Vec<Location> {
+        let first = |lane: usize| self.takeover.homes(&self.lanes, there, lane).first().copied();
+        // The cast is lossless, because the number of workers is limited.
+        (0..there.len()).map(|lane| Location::worker(first(lane).unwrap_or(lane) as u32)).collect()
+    }
+
+    /// Returns the intervals of a replica of the pipeline.
+    fn run(&self, replica: usize) -> std::ops::Range<u32> {
+        // The casts are lossless, because the numbers of replicas and of intervals are limited.
+        self.lanes.run(replica as u32, self.nodes.len() as u32)
+    }
+
+    /// Returns the gradients that the lane with the number of a worker computes. Returns `None` if
+    /// a worker adds up the gradients of all its lanes alike.
+    fn own_lane(&self, at: Location) -> Option<OwnLane> {
+        let depth = (self.lanes.depth() as usize).max(1);
+        let (run, lane) = (self.run(at.index() / depth), at.index() % depth);
+        let made = self.parameters.iter().flat_map(Owned::makers).filter(|(_, maker)| maker.lane == lane);
+        let uses = made.map(|(number, _)| number).collect();
+        let own = OwnLane { intervals: (run.start, run.end), uses };
+        (self.takeover == Takeover::Peers).then_some(own)
+    }
+
+    /// Returns the encoded instruction that makes the worker at `at` remove all sums and start new
+    /// ones.
+    fn begin(&self, at: Location) -> Result<Vec<u8>> {
         let tops = instruction::pairs(&self.tops.concat());
         let (atoms, nodes, delayed, rounds) = (self.atoms, self.nodes.clone(), self.delayed, self.rounds);
-        let begin = Instruction::Begin { atoms, nodes, tops, delayed, rounds };
+        let begin = Instruction::Begin { atoms, nodes, tops, delayed, rounds, own: self.own_lane(at) };
         instruction::write(&begin, &[]).map_err(failed)
     }
 
@@ -374,7 +425,7 @@ impl Owners {
         if !self.sums || self.have_parameters() {
             return Ok(());
         }
-        ask(asking, vec![(at, self.begin()?)], true).map(drop)
+        ask(asking, vec![(at, self.begin(at)?)], true).map(drop)
     }
 
     /// Returns the record of the parameter with the number `number`.
@@ -382,15 +433,22 @@ impl Owners {
         self.parameters.get(number as usize).ok_or_else(|| failed(format!("there is no parameter {number}")))
     }
 
-    /// Returns the worker that runs a lane for an interval. The interval determines the replica of
-    /// the pipeline.
+    /// Returns the worker that runs a lane for an interval, if workers own the parameters. The
+    /// interval determines the replica of the pipeline. The engine uses the same rule.
     pub(crate) fn location_of(&self, lane: u16, interval: IntervalId) -> Result<Location> {
         // The cast is lossless, because the number of intervals is limited.
-        let replica = self.lanes.replica(interval.0, self.nodes.len() as u32);
-        self.home(lane.into(), replica as usize)
+        let replica = self.lanes.replica(interval.0, self.nodes.len() as u32) as usize;
+        let number = replica * self.lanes.depth() as usize + usize::from(lane);
+        let homes = self.takeover.homes(&self.lanes, &self.there, number);
+        let index = interval.0.saturating_sub(self.run(replica).start);
+        let home = Takeover::home(&self.lanes, &homes, number, index as usize);
+        // The cast is lossless, because the number of workers is limited.
+        let home = home.map(|home| Location::worker(home as u32));
+        home.ok_or_else(|| failed(format!("no worker runs lane {lane}")))
     }
 
-    /// Returns the worker that runs a lane in the given replica of the pipeline.
+    /// Returns the worker that runs a lane in the given replica of the pipeline. If several workers
+    /// share the lane, it is the first of them.
     fn home(&self, lane: usize, replica: usize) -> Result<Location> {
         let home = self.homes.get(replica * self.lanes.depth() as usize + lane).copied();
         home.ok_or_else(|| failed(format!("no worker runs lane {lane}")))
@@ -495,7 +553,15 @@ impl Owned {
     /// Returns an iterator over the uses of the parameter. An item is the number of the use and the
     /// lane that computes its gradient.
     fn made(&self) -> impl Iterator<Item = (u32, Option<usize>)> {
-        self.of.uses().iter().copied().zip(self.makers.iter().copied())
+        let lanes = self.makers.iter().map(|maker| maker.map(|maker| maker.lane));
+        self.of.uses().iter().copied().zip(lanes)
+    }
+
+    /// Returns an iterator over the uses of the parameter whose gradients lanes compute. An item is
+    /// the number of the use and the stage that computes its gradient.
+    fn makers(&self) -> impl Iterator<Item = (u32, Maker)> {
+        let all = self.of.uses().iter().copied().zip(&self.makers);
+        all.filter_map(|(number, maker)| Some((number, (*maker)?)))
     }
 
     /// Returns the instruction [`Instruction::Own`], with which one matrix of the parameter is sent
@@ -535,15 +601,6 @@ impl Pieces for Owners {
         let zeros = [0.0; 1024];
         (0..length).step_by(zeros.len()).try_for_each(|at| take(&zeros[..zeros.len().min(length - at)]))
     }
-}
-
-/// Returns the worker of each lane. It is the worker with the same number as the lane, or else the
-/// nearest connected worker before it. The engine uses the same rule.
-fn homes(there: &[bool]) -> Vec<Location> {
-    let count = there.len();
-    let home = |lane: usize| (0..count).map(|by| (lane + count - by) % count).find(|&at| there[at]);
-    // The cast is lossless, because the number of workers is limited.
-    (0..count).map(|lane| Location::worker(home(lane).unwrap_or(lane) as u32)).collect()
 }
 
 /// Answer of a worker to an instruction.
@@ -677,15 +734,24 @@ fn take<M: Executor + ?Sized>(
 /// Returns the matrix in an answer. Returns a description of the problem if there is no matrix of
 /// this shape.
 fn given(answer: &Answered, shape: (usize, usize)) -> std::result::Result<Matrix, String> {
+    let [matrix] = <[Matrix; 1]>::try_from(all_given(answer, shape)?)
+        .map_err(|matrices| format!("expected 1 matrix, found {}", matrices.len()))?;
+    Ok(matrix)
+}
+
+/// Returns all matrices in an answer. Returns a description of the problem if a matrix does not
+/// have this shape.
+fn all_given(answer: &Answered, shape: (usize, usize)) -> std::result::Result<Vec<Matrix>, String> {
     if answer.reply != Reply::Done {
         return Err(format!("{:?}", answer.reply));
     }
     let frame = Frame::parse(&answer.frame).map_err(|error| error.to_string())?;
-    let [matrix] = <[Matrix; 1]>::try_from(instruction::matrices(&frame)?)
-        .map_err(|matrices| format!("expected 1 matrix, found {}", matrices.len()))?;
-    let found = (matrix.rows(), matrix.columns());
-    match found == shape {
-        true => Ok(matrix),
-        false => Err(format!("found {} x {} values, expected {} x {}", found.0, found.1, shape.0, shape.1)),
+    let matrices = instruction::matrices(&frame)?;
+    let all = matrices.iter().map(|matrix| (matrix.rows(), matrix.columns()));
+    match all.into_iter().find(|found| *found != shape) {
+        None => Ok(matrices),
+        Some((rows, columns)) => {
+            Err(format!("found {rows} x {columns} values, expected {} x {}", shape.0, shape.1))
+        }
     }
 }

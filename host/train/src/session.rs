@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use eciton_engine::{Deadlines, Engine, Residence, Takeover};
+use eciton_engine::{Deadlines, Engine, Residence};
 use eciton_exec::functions::{self, Outlook};
 use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
@@ -152,8 +152,6 @@ impl Session {
         if config.executor.kind.has_workers() {
             settings.credit = eciton_workers::CREDIT;
         }
-        // The driver collects all gradient sums of a lane from one worker.
-        settings.takeover = config.sums_stay().then_some(Takeover::Previous);
         // A step has a gradient buffer from its submission on, so the number of submitted steps is
         // limited. With a record of events there is no limit, because the record can be replayed
         // with any number of threads.
@@ -207,6 +205,7 @@ impl Session {
                     replicas: (0..config.lanes.lanes.count)
                         .map(|lane| config.workers.replicas_of(lane))
                         .collect(),
+                    takeover: settings.takeover(),
                     folder: config.workers.own().then_some(&folder),
                 };
                 Owners::new(wanted, (atoms, nodes, sums.tops(&config.lanes.lanes)))?

@@ -27,8 +27,8 @@ impl Takeover {
         if is_alive(&number) {
             return vec![number];
         }
-        let (depth, count) = (lanes.depth() as usize, alive.len());
-        let peers = (number % depth.max(1)..count).step_by(depth.max(1)).filter(is_alive);
+        let (depth, count) = ((lanes.depth() as usize).max(1), alive.len());
+        let peers = (number % depth..lanes.count as usize).step_by(depth).filter(is_alive);
         let peers: Vec<usize> = peers.filter(|_| self == Self::Peers).collect();
         let before = (1..count).map(|by| (number + count - by) % count).find(is_alive);
         if peers.is_empty() { before.into_iter().collect() } else { peers }

@@ -200,7 +200,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                         None => [None; 2],
                         Some(action) => {
                             if matches!(action, Action::Update { .. }) {
-                                state.weights.owners_mut().at(engine.homes());
+                                state.weights.owners_mut().at(engine.homes(), engine.sums());
                             }
                             pause(state, stages, engine);
                             let events = other(self.machine, state, action)?;

@@ -28,6 +28,10 @@ pub(super) enum Instruction {
         delayed: bool,
         /// Maximum number of rounds (optimiser steps) in flight.
         rounds: u32,
+        /// Gradients of the worker's own lane, whose partial sums it adds up as they arrive. It
+        /// stores all other partial sums until the host requests them. `None` if the worker adds up
+        /// all partial sums as they arrive.
+        own: Option<OwnLane>,
     },
     /// The worker stores a matrix of a parameter, which the frame contains. The host sends the
     /// values first, then the optimiser moments. If rounds read the values from before the newest
@@ -52,6 +56,34 @@ pub(super) enum Instruction {
         /// Uses whose gradients the worker adds up, with the number of rows and columns of each
         /// gradient.
         uses: Vec<(u32, usize, usize)>,
+    },
+    /// The worker returns the partial sums of an interval that it has taken over from a failed
+    /// worker. They remain on the worker.
+    Parts {
+        /// Number of the round (optimiser step).
+        round: u32,
+        /// Number of the use of a parameter.
+        of: u32,
+        /// Number of the interval.
+        interval: u32,
+    },
+    /// The worker adds the partial sums of intervals that it has taken over to the sums of the
+    /// failed worker's lane.
+    Merge {
+        /// Number of the round (optimiser step).
+        round: u32,
+        /// Use of a parameter and interval of each partial sum.
+        sums: Vec<(u32, u32)>,
+    },
+    /// The worker adds the partial sums of an interval, which the frame contains. Another worker has
+    /// computed them.
+    Add {
+        /// Number of the round (optimiser step).
+        round: u32,
+        /// Number of the use of a parameter.
+        of: u32,
+        /// Number of the interval.
+        interval: u32,
     },
     /// The worker adds the squared gradients of some parameters to a running sum, from which the
     /// host computes the norm of all gradients.
@@ -107,6 +139,23 @@ pub(super) enum Instruction {
         /// Key of the requested matrix.
         key: TensorKey,
     },
+}
+
+/// Gradients that a worker's own lane computes. The lane has the number of the worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OwnLane {
+    /// First interval of the lane, and one past the last.
+    pub intervals: (u32, u32),
+    /// Uses of parameters whose gradients the lane computes.
+    pub uses: Vec<u32>,
+}
+
+impl OwnLane {
+    /// Returns true if the lane computes the gradient of a use on an interval.
+    pub(super) fn has(&self, of: u32, interval: u32) -> bool {
+        (self.intervals.0..self.intervals.1).contains(&interval) && self.uses.contains(&of)
+    }
 }
 
 /// Reply of a worker to an [`Instruction`].

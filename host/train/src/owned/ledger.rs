@@ -1,13 +1,14 @@
 //! The parameter shard of a worker: parameters that the worker owns, with their optimiser moments
 //! and gradient sums.
 
+use std::collections::BTreeMap;
+
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
 use eciton_types::{IntervalId, Node, ParameterId, Round, TensorKey, Tree};
 use eciton_workers::{Owned, Passes};
 
-use super::id;
-use super::instruction::{self, Instruction, Reply};
+use super::instruction::{self, Instruction, OwnLane, Reply};
 use crate::weights::{GradientSums, Parameter, Parameters, Step};
 
 /// Maximum number of intervals, and maximum number of tree nodes in total. It limits the memory
@@ -24,6 +25,11 @@ pub(crate) struct Ledger {
     /// Sums of the gradients that were computed so far. `None` until the host sends
     /// [`Instruction::Begin`].
     sums: Option<GradientSums>,
+    /// Gradients of the worker's own lane. `None` if the worker adds up all gradients alike.
+    own: Option<OwnLane>,
+    /// Partial sums of the intervals that the worker has taken over from a failed worker, by round,
+    /// use and interval.
+    taken: BTreeMap<(u32, u32, u32), Vec<Buffer>>,
     /// Maximum number of rounds in flight. Sums of older rounds are removed.
     rounds: u32,
     /// Gradient sums that must still be sent to other workers.
@@ -47,16 +53,14 @@ impl Owned for Ledger {
         parts: Vec<Buffer>,
     ) -> Result<(), String> {
         let number = of.0.into();
-        let shape = self.parameters.of_use(number).ok().map(Parameter::shape);
-        let differs = |part: &&Buffer| shape.is_some_and(|shape| (part.rows(), part.columns()) != shape);
-        if let Some(part) = parts.iter().find(differs) {
-            return Err(format!("found {} x {} values, expected {shape:?}", part.rows(), part.columns()));
-        }
-        let sums = self.sums.as_mut().ok_or_else(|| format!("there is no interval {interval}"))?;
+        self.fits(number, &parts)?;
         // Sums of rounds that are no longer in flight are removed, because the host does not report
         // that it has read them.
-        round.checked_sub(self.rounds).into_iter().for_each(|over| drop(sums.forget_through(over)));
-        sums.add((round, number), interval, parts).map(drop)
+        round.checked_sub(self.rounds).into_iter().for_each(|over| self.forget_through(over));
+        match self.own.as_ref().is_none_or(|own| own.has(number, interval.0)) {
+            true => self.sum((round, number), interval, parts),
+            false => self.take((round, number), interval, parts),
+        }
     }
 
     fn instruction(&mut self, frame: &Frame<'_>, late: bool) -> Option<Vec<u8>> {
@@ -87,7 +91,8 @@ impl Owned for Ledger {
 
     fn bytes(&self) -> u64 {
         let sums = self.sums.as_ref().map_or(0, GradientSums::bytes);
-        self.parameters.bytes() + sums
+        let taken = self.taken.values().flatten().map(|part| part.bytes() as u64).sum::<u64>();
+        self.parameters.bytes() + sums + taken
     }
 }
 
@@ -97,8 +102,8 @@ impl Ledger {
     fn run(&mut self, instruction: Instruction, frame: &Frame<'_>) -> Result<(Reply, Vec<Matrix>), String> {
         let done = Ok((Reply::Done, Vec::new()));
         match instruction {
-            Instruction::Begin { atoms, nodes, tops, delayed, rounds } => {
-                self.rounds = rounds;
+            Instruction::Begin { atoms, nodes, tops, delayed, rounds, own } => {
+                (self.rounds, self.own) = (rounds, own);
                 self.begin(Tree::new(atoms), (nodes, tops))?;
                 self.parameters.keep(if delayed { 2 } else { 1 });
                 let matrices = |one: &Parameter| one.versions() + one.moments().len();
@@ -135,9 +140,26 @@ impl Ledger {
                         let count = nodes.map_or(0, |nodes| nodes.len());
                         let zeros = (0..count).map(|_| Buffer::zeroed(rows, columns).map_err(said));
                         let zeros = zeros.collect::<Result<Vec<_>, _>>()?;
-                        self.add((id(number), Round(round)), IntervalId(interval), zeros)?;
+                        self.fits(number, &zeros)?;
+                        self.sum((round, number), IntervalId(interval), zeros)?;
                     }
                 }
+                done
+            }
+            Instruction::Parts { round, of, interval } => {
+                Ok((Reply::Done, self.parts((round, of, interval))?))
+            }
+            Instruction::Merge { round, sums } => {
+                for (of, interval) in sums {
+                    let parts = buffers(&self.parts((round, of, interval))?)?;
+                    self.sum((round, of), IntervalId(interval), parts)?;
+                }
+                done
+            }
+            Instruction::Add { round, of, interval } => {
+                let parts = buffers(&instruction::matrices(frame)?)?;
+                self.fits(of, &parts)?;
+                self.sum((round, of), IntervalId(interval), parts)?;
                 done
             }
             Instruction::Norm { round, sum, parameters } => {
@@ -176,6 +198,54 @@ impl Ledger {
             }
             Instruction::Give { key } => Ok((Reply::Done, vec![self.given(&key)?])),
         }
+    }
+
+    /// Checks that partial sums of a use have the shape of its parameter, if the worker has it.
+    fn fits(&self, number: u32, parts: &[Buffer]) -> Result<(), String> {
+        let shape = self.parameters.of_use(number).ok().map(Parameter::shape);
+        let differs = |part: &&Buffer| shape.is_some_and(|shape| (part.rows(), part.columns()) != shape);
+        match parts.iter().find(differs) {
+            None => Ok(()),
+            Some(part) => {
+                Err(format!("found {} x {} values, expected {shape:?}", part.rows(), part.columns()))
+            }
+        }
+    }
+
+    /// Adds the partial sums of an interval to the sums of a round and a use.
+    fn sum(&mut self, of: (u32, u32), interval: IntervalId, parts: Vec<Buffer>) -> Result<(), String> {
+        let sums = self.sums.as_mut().ok_or_else(|| format!("there is no interval {interval}"))?;
+        sums.add(of, interval, parts).map(drop)
+    }
+
+    /// Stores the partial sums of an interval that the worker has taken over.
+    fn take(
+        &mut self,
+        (round, number): (u32, u32),
+        interval: IntervalId,
+        parts: Vec<Buffer>,
+    ) -> Result<(), String> {
+        let nodes = self.sums.as_ref().and_then(|sums| sums.nodes(interval));
+        let count = nodes.ok_or_else(|| format!("there is no interval {interval}"))?.len();
+        if parts.len() != count {
+            return Err(format!("{} partial sums of interval {interval}, not {count}", parts.len()));
+        }
+        self.taken.entry((round, number, interval.0)).or_insert(parts);
+        Ok(())
+    }
+
+    /// Returns the partial sums of an interval that the worker has taken over. `of` has the round,
+    /// the use and the interval.
+    fn parts(&self, of: (u32, u32, u32)) -> Result<Vec<Matrix>, String> {
+        let missing = || format!("gradient {} of interval {} is missing", of.1, of.2);
+        let parts = self.taken.get(&of).ok_or_else(missing)?;
+        parts.iter().map(|part| Ok(part.read(0..part.rows()).map_err(said)?.into())).collect()
+    }
+
+    /// Removes the sums of all rounds up to and including `round`.
+    fn forget_through(&mut self, round: u32) {
+        self.sums.iter_mut().for_each(|sums| drop(sums.forget_through(round)));
+        self.taken.retain(|(of, ..), _| *of > round);
     }
 
     /// Returns the matrix with the key `key`, which is the values of a parameter, an optimiser
@@ -221,6 +291,7 @@ impl Ledger {
         }
         let nodes: Vec<Vec<Node>> = nodes.into_iter().map(instruction::nodes).collect();
         self.sums = Some(GradientSums::new(tree, &nodes, &instruction::nodes(tops)).map_err(said)?);
+        self.taken.clear();
         self.out.clear();
         Ok(())
     }
@@ -234,9 +305,14 @@ impl Ledger {
                 return Ok(Some(number));
             }
         }
-        self.sums.iter_mut().for_each(|sums| drop(sums.forget_through(round)));
+        self.forget_through(round);
         Ok(None)
     }
+}
+
+/// Copies matrices to new buffers.
+fn buffers(matrices: &[Matrix]) -> Result<Vec<Buffer>, String> {
+    matrices.iter().map(instruction::buffer).collect()
 }
 
 /// Returns the round, the use and the tree node of the gradient sum that `key` stands for.
@@ -290,6 +366,7 @@ mod tests {
             tops: vec![(1, 0)],
             delayed,
             rounds: if delayed { 2 } else { 1 },
+            own: None,
         }
     }
 
@@ -416,8 +493,8 @@ mod tests {
             let mut ledger = Ledger::default();
             // Each has an interval of two, and its sum.
             let nodes = [0, 1].map(|atom| vec![(0, atom)]).to_vec();
-            let begin =
-                Instruction::Begin { atoms: 2, nodes, tops: vec![(0, 0), (0, 1)], delayed: false, rounds: 1 };
+            let tops = vec![(0, 0), (0, 1)];
+            let begin = Instruction::Begin { atoms: 2, nodes, tops, delayed: false, rounds: 1, own: None };
             asked(&mut ledger, &begin, &[]);
             for at in [0, 1] {
                 asked(&mut ledger, &own(7, vec![7], at), &[matrix(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])]);
@@ -474,6 +551,49 @@ mod tests {
         assert_eq!(asked(first, &Instruction::Stay { parameters: vec![] }, &[]).0, Reply::Done);
     }
 
+    /// Checks that the sum of a lane that two workers share has the bits of a single worker's sum.
+    #[test]
+    fn a_worker_adds_up_what_peers_have_taken_over() {
+        let nodes = || [0, 1].map(|atom| vec![(0, atom)]).to_vec();
+        let ledger = |own| {
+            let mut ledger = Ledger::default();
+            let (tops, delayed) = (vec![(1, 0)], false);
+            let begin = Instruction::Begin { atoms: 2, nodes: nodes(), tops, delayed, rounds: 1, own };
+            asked(&mut ledger, &begin, &[]);
+            ledger
+        };
+        // The worker's own lane has neither the intervals nor the use.
+        let other = || Some(OwnLane { intervals: (2, 4), uses: vec![3] });
+        let values = [[0.1; 6], [1e8; 6]];
+        let mut single = ledger(None);
+        let [mut first, mut second] = [ledger(other()), ledger(other())];
+        for (interval, value) in (0..).zip(values) {
+            single.add(SEVEN, IntervalId(interval), parts(&[value])).unwrap();
+        }
+        first.add(SEVEN, IntervalId(0), parts(&values[..1])).unwrap();
+        second.add(SEVEN, IntervalId(1), parts(&values[1..])).unwrap();
+        assert!(second.bytes() > 0);
+        let give = Instruction::Give { key: sum(7, 1, 0) };
+        assert!(refused(&mut first, &give, &[]).contains("no gradient"));
+        let wanted = Instruction::Parts { round: 1, of: 7, interval: 1 };
+        assert!(refused(&mut first, &wanted, &[]).contains("gradient 7 of interval 1"));
+        // The second time, an update is repeated after another failure.
+        for _ in 0..2 {
+            let merge = Instruction::Merge { round: 1, sums: vec![(7, 0)] };
+            assert_eq!(asked(&mut first, &merge, &[]).0, Reply::Done);
+            let given = asked(&mut second, &wanted, &[]).1;
+            let add = Instruction::Add { round: 1, of: 7, interval: 1 };
+            assert_eq!(asked(&mut first, &add, &given).0, Reply::Done);
+        }
+        let all = |ledger: &mut Ledger| instruction::values(&asked(ledger, &give, &[]).1[0]).unwrap();
+        assert_eq!(all(&mut first), all(&mut single));
+        // Partial sums of a round that is over are removed.
+        second.add((ParameterId(7), Round(2)), IntervalId(1), parts(&values[..1])).unwrap();
+        assert!(refused(&mut second, &wanted, &[]).contains("is missing"));
+        let wrong = second.add(SEVEN, IntervalId(0), parts(&values)).unwrap_err();
+        assert!(wrong.contains("2 partial sums of interval 0"), "{wrong}");
+    }
+
     #[test]
     fn what_does_not_fit_is_refused_in_words() {
         let mut ledger = Ledger::default();
@@ -500,7 +620,8 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
         let nodes = vec![vec![(0, 0)], vec![(0, 0)]];
-        let wrong = Instruction::Begin { atoms: 2, nodes, tops: vec![(1, 0)], delayed: false, rounds: 1 };
+        let tops = vec![(1, 0)];
+        let wrong = Instruction::Begin { atoms: 2, nodes, tops, delayed: false, rounds: 1, own: None };
         assert!(!refused(&mut ledger, &wrong, &[]).starts_with("Owned"));
         for (instruction, words) in [
             (Instruction::Give { key: sum(3, 1, 0) }, "no gradient 3"),

@@ -6,7 +6,7 @@ use eciton_tensor::Matrix;
 use eciton_types::{Location, Version};
 
 use super::instruction::{self, Instruction, Reply};
-use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, homes, matrix_key, take, tell};
+use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, matrix_key, take, tell};
 use crate::error::Result;
 
 /// A parameter that a worker has stored: its number, the version of its values, and the number of
@@ -38,15 +38,14 @@ impl Owners {
         asking: &mut Asking<'_, M>,
         there: Vec<bool>,
     ) -> Result<Version> {
-        self.homes = homes(&there);
+        self.homes = self.assigned(&there);
         (self.there, self.joined) = (there, None);
         let wanted = self.shares()?;
         let all: Vec<Location> =
             Location::workers().zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
         // Workers keep all parameters until the host has determined which ones must be sent to
         // other workers.
-        let begin = self.begin()?;
-        let instructions = all.iter().map(|at| (*at, begin.clone())).collect();
+        let instructions = all.iter().map(|at| Ok((*at, self.begin(*at)?))).collect::<Result<_>>()?;
         let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.there.len()];
         for Answered { at, reply, .. } in ask(asking, instructions, true)? {
             let Reply::Owned { parameters } = reply else {

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use eciton_exec::Executor;
+use eciton_planner::policy::Takeover;
 use eciton_recipe::Optimiser;
 use eciton_tensor::Buffer;
-use eciton_types::{Location, Round, TensorKey, Version};
+use eciton_types::{IntervalId, Location, Round, Step, TensorKey, Version};
 
 use super::instruction::{self, Instruction, Reply};
-use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, given, id, matrix_key, take, tell};
+use super::{Answered, Asking, Maker, Owned, Owners};
+use super::{all_given, ask, exclude, failed, given, id, matrix_key, take, tell};
 use crate::error::{Error, Result};
 use crate::weights::Refused;
 
@@ -56,6 +58,86 @@ impl Owners {
         tell(asking, made.into_iter().map(fill).collect::<Result<_>>()?)
     }
 
+    /// Completes the sums of lanes that peers of their failed workers share. The partial sums that a
+    /// worker has taken over are sent to the first worker of the lane, which adds them up.
+    ///
+    /// # Errors
+    /// Returns [`Error::Gone`] if a worker that has sums has failed.
+    fn gather<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
+        if self.takeover == Takeover::Previous {
+            return Ok(());
+        }
+        for one in self.parameters.iter().filter(|one| !one.of.is_frozen()) {
+            for (number, maker) in one.makers() {
+                for replica in 0..self.tops.len() {
+                    let taken = self.taken((maker, replica), round)?;
+                    let to = self.home(maker.lane, replica)?;
+                    self.gather_one(asking, (one, number, round), to, taken)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the intervals of a replica that other workers than the lane's own have run, each
+    /// with the worker that has its gradients. Intervals without rows are left out.
+    fn taken(&self, (maker, replica): (Maker, usize), round: Round) -> Result<Vec<(Location, u32)>> {
+        let own = replica * self.lanes.depth() as usize + maker.lane;
+        let empty = self.empty.borrow();
+        let run = self.run(replica).filter(|&interval| !empty.contains(&(round, interval)));
+        let at = |interval| Ok((self.summed_at(maker, round, IntervalId(interval))?, interval));
+        let all = run.map(at).collect::<Result<Vec<_>>>()?;
+        Ok(all.into_iter().filter(|(at, _)| at.index() != own).collect())
+    }
+
+    /// Returns the worker that has the gradients of an interval.
+    fn summed_at(
+        &self,
+        Maker { lane, stage }: Maker,
+        round: Round,
+        interval: IntervalId,
+    ) -> Result<Location> {
+        if self.have_parameters() {
+            // The cast is lossless, because the number of lanes is limited.
+            return self.location_of(lane as u16, interval);
+        }
+        let step = Step { round, stage, interval };
+        let missing = || Error::Internal(format!("no worker has the gradients of {step}"));
+        self.summed.get(&step).copied().ok_or_else(missing)
+    }
+
+    /// Sends the partial sums of one use that workers have taken over to the worker `to`. The host
+    /// requests few of them at a time, because the replies must fit into its memory.
+    fn gather_one<M: Executor + ?Sized>(
+        &self,
+        asking: &mut Asking<'_, M>,
+        (one, of, Round(round)): (&Owned, u32, Round),
+        to: Location,
+        taken: Vec<(Location, u32)>,
+    ) -> Result<()> {
+        let (here, others): (Vec<_>, Vec<_>) = taken.into_iter().partition(|(at, _)| *at == to);
+        if !here.is_empty() {
+            let sums = here.into_iter().map(|(_, interval)| (of, interval)).collect();
+            let merge = instruction::write(&Instruction::Merge { round, sums }, &[]).map_err(failed)?;
+            tell(asking, vec![(to, merge)])?;
+        }
+        for few in others.chunks((COLLECTED_BYTES / (one.length() * 4).max(1)).max(1)) {
+            let request = |&(at, interval): &(Location, u32)| {
+                let parts = Instruction::Parts { round, of, interval };
+                Ok((at, instruction::write(&parts, &[]).map_err(failed)?))
+            };
+            let answers = ask(asking, few.iter().map(request).collect::<Result<_>>()?, false)?;
+            let mut adds = Vec::with_capacity(few.len());
+            for (&(at, interval), answer) in few.iter().zip(&answers) {
+                let parts = all_given(answer, one.shape()).map_err(|reason| exclude(asking, at, reason))?;
+                let add = Instruction::Add { round, of, interval };
+                adds.push((to, instruction::write(&add, &parts).map_err(failed)?));
+            }
+            tell(asking, adds)?;
+        }
+        Ok(())
+    }
+
     /// Requests the gradient sums of `round` from workers, if parameters live on the host. Returns
     /// the sums for each use of a parameter and each replica of the pipeline, with one sum per tree
     /// node.
@@ -68,6 +150,7 @@ impl Owners {
         round: Round,
     ) -> Result<Vec<Collected>> {
         self.fill(asking, round)?;
+        self.gather(asking, round)?;
         let mut wanted = Vec::new();
         for (replica, tops) in self.tops().enumerate() {
             for one in self.parameters.iter().filter(|one| !one.of.is_frozen()) {
@@ -147,6 +230,7 @@ impl Owners {
         (round, version): (Round, Version),
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
         self.fill(asking, round)?;
+        self.gather(asking, round)?;
         self.exchange(asking, round)?;
         let norm = optimiser.clip_norm.map(|_| self.norm(asking, round)).transpose()?;
         if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {

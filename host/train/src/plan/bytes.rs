@@ -10,7 +10,7 @@ use eciton_types::{ParameterId, SlotId, StageId};
 use serde::Serialize;
 
 use super::lane_needs::{Cut, owning_lanes};
-use crate::owned::OwningLanes;
+use crate::owned::{Maker, OwningLanes};
 use crate::session::Draft;
 
 /// Size in bytes from which on a weight is sent once per update. Smaller weights are sent with each
@@ -131,8 +131,8 @@ fn of_lane(
 fn shared(cut: Cut<'_>, config: &Config, lane: u16, gradients: u64) -> u64 {
     let (program, lanes) = (cut.0, config.lanes.lanes);
     let OwningLanes { readers, makers } = owning_lanes(cut);
-    let of_use = |(number, maker): (usize, &Option<usize>)| {
-        maker.filter(|maker| *maker == usize::from(lane))?;
+    let of_use = |(number, maker): (usize, &Option<Maker>)| {
+        maker.filter(|maker| maker.lane == usize::from(lane))?;
         // The cast is lossless, because a program has at most 2^16 uses of parameters.
         let parameter = program.owner(ParameterId(number as u16));
         let one = program.parameter(parameter).filter(|one| !config.optimiser.freezes(one.layer))?;

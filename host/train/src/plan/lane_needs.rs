@@ -10,7 +10,7 @@ use eciton_tensor::frame::padded_bytes;
 use eciton_types::StageId;
 
 use crate::error::Result;
-use crate::owned::OwningLanes;
+use crate::owned::{Maker, OwningLanes};
 
 /// A program on lanes. It consists of the program, its fused stages, and the program in which each
 /// fused stage is one stage on a lane.
@@ -34,15 +34,15 @@ pub(super) fn parameters<'a>(
     read.into_iter().filter_map(|id| program.parameter(id))
 }
 
-/// Returns the lanes that read each parameter, and the lane that computes each gradient. A
+/// Returns the lanes that read each parameter, and the stage of a lane that computes each gradient. A
 /// parameter has one gradient per use, because several layers may use it.
 pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     let mut readers = vec![BTreeSet::new(); program.parameters.len()];
     let mut makers = vec![None; program.parameters.len() + program.uses.len()];
-    for (id, stage) in (0u16..).map(StageId).zip(&schedule.stages) {
+    for (number, stage) in (0u16..).map(StageId).zip(&schedule.stages) {
         let Place::Lane(lane) = stage.place else { continue };
         let lane = usize::from(lane);
-        for id in spans.get(id).into_iter().flat_map(|span| span.ids()) {
+        for id in spans.get(number).into_iter().flat_map(|span| span.ids()) {
             let read = program.operation(id).into_iter().flat_map(|operation| &operation.parameters);
             for &parameter in read {
                 let of = readers.get_mut(program.owner(parameter).index());
@@ -51,7 +51,10 @@ pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
                 }
             }
             for sum in program.stage(id).into_iter().flat_map(|stage| &stage.sums) {
-                makers.get_mut(sum.index()).into_iter().for_each(|maker| *maker = Some(lane));
+                makers
+                    .get_mut(sum.index())
+                    .into_iter()
+                    .for_each(|maker| *maker = Some(Maker { lane, stage: number }));
             }
         }
     }
