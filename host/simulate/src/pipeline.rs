@@ -10,6 +10,9 @@
 //! worker or its peers in other replicas take over its lanes ([`Takeover`]), and lost rows are
 //! recomputed. With redundant computation, each worker also computes the rows of its successor.
 //!
+//! If workers own the weights ([`Places::snapshot_every`]), a failure also costs the round in flight
+//! and, without another worker that has the same weights, all rounds since the last snapshot.
+//!
 //! For comparison, [`checkpointed`] evaluates the same failure trace for training that restarts
 //! from checkpoints. Each failure then costs a restart and all rounds since the last checkpoint.
 
@@ -97,6 +100,11 @@ pub struct Places {
     /// Additional failures at known times, as pairs of time in seconds and worker. These workers
     /// are replaced too.
     pub trace: Vec<(f64, u32)>,
+    /// Number of updates from one snapshot of the weights to the next, if workers own the weights
+    /// and lose them when they fail. As in a real run, each failure then repeats the round in
+    /// flight. If no other worker has the same weights, the run rolls back to the last snapshot. If
+    /// `None`, failures cost no weights.
+    pub snapshot_every: Option<u32>,
 }
 
 /// Result of a simulated pipeline.
@@ -121,6 +129,8 @@ pub struct PipelineReport {
     /// Number of finished steps that were recomputed because the worker that stored their rows
     /// failed.
     pub again: u64,
+    /// Number of rounds that were repeated because their weights were lost.
+    pub rolled_back: u64,
 }
 
 impl Pipeline {
@@ -186,6 +196,9 @@ impl Pipeline {
         if let Some((what, f)) = positive.into_iter().chain(paces).find(|(_, f)| !(f.is_finite() && *f > 0.0))
         {
             return refuse(what, f.to_string(), "above 0");
+        }
+        if places.snapshot_every == Some(0) {
+            return refuse("updates between snapshots", "0".to_owned(), "at least 1");
         }
         let shares = [
             ("update seconds", self.update),

@@ -279,8 +279,17 @@ pub(super) fn run(
     let preemption = arguments.preemption();
     // The simulation has one bandwidth, which is that of the slowest worker.
     let link = cluster.lanes.iter().map(|lane| lane.link).fold(f64::INFINITY, f64::min);
-    // The times of the planned stages are those on their workers, so that no pace is left to apply.
-    let places = Places { link, owner, paces: Vec::new(), usd_hour, jitter, preemption, trace };
+    let places = Places {
+        link,
+        owner,
+        // The times of the planned stages are those on their workers.
+        paces: Vec::new(),
+        usd_hour,
+        jitter,
+        preemption,
+        trace,
+        snapshot_every: None,
+    };
     let simulated = arguments.hours.map_or(ROUNDS * planned.round_seconds, |hours| 3600.0 * hours);
     let failed = |e: eciton_simulate::Error| match e {
         eciton_simulate::Error::Failed { .. } => Failure::Failed(e.to_string()),

@@ -33,6 +33,7 @@ fn places(preemption: Preemption) -> Places {
         jitter: 0.0,
         preemption,
         trace: Vec::new(),
+        snapshot_every: None,
     }
 }
 
@@ -222,6 +223,39 @@ fn peers_outpace_the_previous_worker_and_redundancy_under_churn() {
     }
 }
 
+/// Checks that a failure costs the rounds since the last snapshot if no other worker has the same
+/// weights, and only the round in flight otherwise.
+#[test]
+fn snapshots_bound_what_a_failure_costs() {
+    let run = |width: u32, weights, trace: &[(f64, u32)], every| {
+        let mut pipeline = chain(4, 8 * width, weights, Residence::Workers);
+        pipeline.width = width;
+        let quiet = places(Preemption { back: 100.0, ..Preemption::default() });
+        let at = Places { trace: trace.to_vec(), snapshot_every: every, ..quiet };
+        let report = pipeline.run(&at, 3300.5, 1).unwrap();
+        assert_eq!(report, pipeline.run(&at, 3300.5, 1).unwrap());
+        report
+    };
+    for weights in [WeightVersions::Latest, WeightVersions::TwoBuffered] {
+        let all = run(1, weights, &[], Some(20)).rounds;
+        // A round of a flush takes 33 s, so that 35 rounds are over.
+        let one = run(1, weights, &[(35.5 * 33.0, 1)], Some(20));
+        let often = run(1, weights, &[(35.5 * 33.0, 1)], Some(5));
+        let free = run(1, weights, &[(35.5 * 33.0, 1)], None);
+        let peers = run(2, weights, &[(35.5 * 33.0, 1)], Some(20));
+        eprintln!("{weights:?}: {all} rounds, {one:?}, {often:?}, {peers:?}");
+        assert_eq!((free.rolled_back, peers.rolled_back), (0, 0));
+        assert!(all > peers.rounds && peers.rounds > one.rounds && free.rounds > one.rounds, "{weights:?}");
+        assert!(one.rolled_back >= 8 && often.rolled_back < 5 && often.rounds > one.rounds, "{weights:?}");
+        // Both workers of a lane fail, and all workers at once.
+        let both = run(2, weights, &[(35.5 * 33.0, 1), (36.0 * 33.0, 5)], Some(20));
+        assert!(both.rolled_back >= 8 && both.rounds > 20, "{both:?}");
+        let every: Vec<(f64, u32)> = (0..4).map(|worker| (35.5 * 33.0, worker)).collect();
+        let none = run(1, weights, &every, Some(20));
+        assert!(none.rolled_back >= 8 && none.rounds > 20, "{none:?}");
+    }
+}
+
 /// Checks that the grid has the (m + d - 1) steps of each kind that the formula predicts.
 #[test]
 fn a_pipeline_has_a_grid() {
@@ -248,6 +282,7 @@ fn what_cannot_be_is_refused_in_words() {
         (run(&|_, places| places.link = 0.0), "above 0"),
         (run(&|_, places| places.owner = Owner::Host(0.0)), "host's link"),
         (run(&|_, places| places.preemption.back = -1.0), "at least 0"),
+        (run(&|_, places| places.snapshot_every = Some(0)), "at least 1"),
     ] {
         assert!(found.contains(part), "{found}");
     }

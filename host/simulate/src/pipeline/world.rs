@@ -4,7 +4,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use eciton_engine::{Action, Engine, Event, Reason, Settings};
-use eciton_types::{Location, Round, StageId, Step, Task, TaskKey};
+use eciton_recipe::WeightVersions;
+use eciton_types::{Location, Round, StageId, Step, Task, TaskKey, Version};
 
 use super::program::program;
 use super::{Owner, Pipeline, PipelineReport, Places, Stage};
@@ -58,6 +59,8 @@ pub(super) struct World<'a> {
     /// Times at which the link of each worker becomes free, out and in, in seconds.
     links: Vec<[f64; 2]>,
     doing: BTreeSet<Location>,
+    /// Workers that have returned and wait for weights before they get their lanes.
+    waiting: BTreeSet<Location>,
     /// Times at which the host's link becomes free, indexed by direction (`UP`, `DOWN`), in
     /// seconds.
     host: [f64; 2],
@@ -97,6 +100,7 @@ impl<'a> World<'a> {
             sent: BTreeMap::new(),
             links: vec![[0.0; 2]; count as usize],
             doing: BTreeSet::new(),
+            waiting: BTreeSet::new(),
             host: [0.0; 2],
             busy: 0.0,
             there: 0.0,
@@ -174,13 +178,23 @@ impl<'a> World<'a> {
                 }
                 self.report.losses += 1;
                 self.put(self.now + self.places.preemption.back, Item::Back { at });
-                self.deliver(Event::WorkerFailed { at });
+                match self.snapshots() {
+                    None => self.deliver(Event::WorkerFailed { at }),
+                    Some(every) => self.roll_back(at, every),
+                }
             }
             Item::Back { at } => {
+                let is_alone = self.alive.iter().all(Option::is_none);
                 if let Some(alive) = self.alive.get_mut(at.index()) {
                     *alive = Some(self.now);
                 }
-                self.deliver(Event::Joined { at });
+                if self.snapshots().is_none() {
+                    return self.deliver(Event::Joined { at });
+                }
+                self.waiting.insert(at);
+                if is_alone {
+                    self.join();
+                }
             }
         }
     }
@@ -211,10 +225,75 @@ impl<'a> World<'a> {
                     };
                     self.rows = self.rows.split_off(&first);
                     self.sent = self.sent.split_off(&(first, 0));
+                    if self.may_join() {
+                        return self.join();
+                    }
                 }
                 Action::Finished { reason, .. } => self.end = Some(reason),
             }
         }
+    }
+
+    /// Returns the number of updates between snapshots, if failures of workers cost weights.
+    fn snapshots(&self) -> Option<u32> {
+        self.places.snapshot_every.filter(|_| self.places.owner == Owner::Worker)
+    }
+
+    /// Repeats the round in flight after the worker `at` has failed. If no other worker has its
+    /// weights, also repeats all rounds since the last snapshot.
+    fn roll_back(&mut self, at: Location, every: u32) {
+        if self.waiting.remove(&at) {
+            return;
+        }
+        if !self.has_copies(at) {
+            let lost = self.report.rounds % every;
+            self.report.rounds -= lost;
+            self.report.rolled_back += u64::from(lost);
+        }
+        self.restart(vec![Event::WorkerFailed { at }]);
+    }
+
+    /// Returns true if each lane of the worker `at` also runs in another replica, on an available
+    /// worker that has the weights.
+    fn has_copies(&self, at: Location) -> bool {
+        let depth = (self.of.lanes().depth() as usize).max(1);
+        let is_there = |(worker, alive): (Location, &Option<f64>)| {
+            (alive.is_some() && !self.waiting.contains(&worker)).then_some(worker.index() % depth)
+        };
+        let copied: BTreeSet<usize> = Location::workers().zip(&self.alive).filter_map(is_there).collect();
+        let homes = self.engine.homes();
+        let mut own = homes.iter().enumerate().filter(|(_, home)| **home == at);
+        own.all(|(lane, _)| copied.contains(&(lane % depth)))
+    }
+
+    /// Returns true if workers that have returned can get the weights of the round that has just
+    /// finished, from other workers or from a snapshot.
+    fn may_join(&self) -> bool {
+        let is_logged = |every| self.of.width > 1 || self.report.rounds.is_multiple_of(every);
+        !self.waiting.is_empty() && self.snapshots().is_some_and(is_logged)
+    }
+
+    /// Gives all workers that have returned their lanes.
+    fn join(&mut self) {
+        let joined = std::mem::take(&mut self.waiting).into_iter();
+        self.restart(joined.map(|at| Event::Joined { at }).collect());
+    }
+
+    /// Starts the round after the last finished one, after the events about workers. All steps in
+    /// flight end without a result.
+    fn restart(&mut self, events: Vec<Event>) {
+        self.coming.retain(|_, item| !matches!(item, Item::Told(_)));
+        self.lives.iter_mut().for_each(|life| *life += 1);
+        self.doing.clear();
+        self.rows.clear();
+        self.sent.clear();
+        let rounds = self.report.rounds;
+        self.engine.restart(Round(rounds + 1), Round(MAX_ROUNDS), Version(rounds.into()));
+        if self.of.weights == WeightVersions::TwoBuffered && rounds > 0 {
+            self.engine.go_on();
+        }
+        events.into_iter().for_each(|event| self.deliver(event));
+        self.deliver(Event::Started);
     }
 
     /// Returns the time at which a transfer over the host's link ends. The transfer has `bytes`
