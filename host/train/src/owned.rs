@@ -17,7 +17,7 @@
 //!
 //! If the peers of a failed worker share its lane ([`Takeover::Peers`]), each of them stores the
 //! partial sums of the intervals that it has taken over. Before the update, the host requests these
-//! partial sums, and sends them to the first worker of the lane, which adds them up. The sums have
+//! partial sums, and sends them to one worker of the lane, which adds them up. The sums have
 //! the same bits as without failures, because they are added along the same tree.
 //!
 //! ```text
@@ -110,7 +110,8 @@ pub(crate) struct Owners {
     noted: Option<Version>,
     /// For each worker, true if it was connected when lanes were last assigned.
     there: Vec<bool>,
-    /// Worker that runs each lane. If several workers share the lane, it is the first of them.
+    /// Worker that runs each lane. If several workers share the lane, it is the one that adds up the
+    /// gradient sums.
     homes: Vec<Location>,
     /// Rule that selects the workers that run the lanes of a failed worker.
     takeover: Takeover,
@@ -378,7 +379,8 @@ impl Owners {
         }
     }
 
-    /// Returns the worker of each lane. If several workers share the lane, it is the first of them.
+    /// Returns the worker of each lane. If several workers share the lane, it is the one that adds up
+    /// the gradient sums.
     /// `there` has a flag for each worker. The engine uses the same rule.
     fn assigned(&self, there: &[bool]) -> Vec<Location> {
         let first = |lane: usize| self.takeover.homes(&self.lanes, there, lane).first().copied();
@@ -448,7 +450,7 @@ impl Owners {
     }
 
     /// Returns the worker that runs a lane in the given replica of the pipeline. If several workers
-    /// share the lane, it is the first of them.
+    /// share the lane, it is the one that adds up the gradient sums.
     fn home(&self, lane: usize, replica: usize) -> Result<Location> {
         let home = self.homes.get(replica * self.lanes.depth() as usize + lane).copied();
         home.ok_or_else(|| failed(format!("no worker runs lane {lane}")))

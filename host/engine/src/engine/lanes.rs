@@ -3,6 +3,8 @@
 
 mod held;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use eciton_planner::Policy;
 use eciton_planner::policy::{Lane, Rank, Takeover};
 use eciton_program::{Place, Program};
@@ -112,12 +114,18 @@ impl Lanes {
         takeover.homes(lanes, &self.alive, number)
     }
 
-    /// Returns the location of a worker of each lane. If workers share a lane, it is the first of
-    /// them.
+    /// Returns the location of a worker of each lane. If several workers have gradient sums of the
+    /// lane, it is the lane's own worker or the first of them. A lane without sums has the first
+    /// worker that runs it.
     pub(super) fn homes(&self) -> Vec<Location> {
-        let first = |number: usize| match self.takeover.0 {
-            Takeover::Previous => self.assigned[number].first().copied(),
-            Takeover::Peers => self.homes_of(number).first().copied(),
+        let mut sums: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (step, at) in self.held.sums() {
+            sums.entry(self.policy.lane(step)).or_default().insert(at.index());
+        }
+        let first = |number: usize| {
+            let sums = sums.get(&number);
+            let own = sums.and_then(|sums| sums.get(&number).or_else(|| sums.first()));
+            own.or_else(|| self.assigned[number].first()).copied()
         };
         // At most as many as there are lanes.
         (0..self.lanes.len()).map(|number| Location::worker(first(number).unwrap_or(number) as u32)).collect()

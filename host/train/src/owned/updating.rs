@@ -59,7 +59,7 @@ impl Owners {
     }
 
     /// Completes the sums of lanes that peers of their failed workers share. The partial sums that a
-    /// worker has taken over are sent to the first worker of the lane, which adds them up.
+    /// worker has taken over are sent to one worker of the lane, which adds them up.
     ///
     /// # Errors
     /// Returns [`Error::Gone`] if a worker that has sums has failed.
