@@ -363,9 +363,9 @@ impl Engine {
         self.phase == Phase::Finished
     }
 
-    /// Returns the location of the worker of each lane (a share of the pipeline). If several workers
-    /// have gradient sums of the lane ([`Engine::sums`]), it is one of them: the lane's own worker, or
-    /// the first one. The list is empty if the program has no lanes.
+    /// Returns the location of the worker of each lane (a share of the pipeline). If several
+    /// workers have gradient sums of the lane ([`Engine::sums`]), it is one of them: the lane's own
+    /// worker, or the first one. The list is empty if the program has no lanes.
     #[must_use]
     pub fn homes(&self) -> Vec<Location> {
         self.lanes.as_ref().map_or_else(Vec::new, lanes::Lanes::homes)

@@ -288,9 +288,9 @@ impl Policy {
 
     /// Returns the rank of a step among those of a worker that runs lanes of several replicas.
     /// Micro-batches compare by their position in the run of their replica. Forward steps precede
-    /// backward steps, so that each lane has as many visits in flight as its cap allows. If backward
-    /// steps preceded, each lane would have a single visit in flight as soon as backward steps
-    /// become ready, and the worker would wait for the last ones at the end of the round.
+    /// backward steps, so that each lane has as many visits in flight as its cap allows. If
+    /// backward steps preceded, each lane would have a single visit in flight as soon as backward
+    /// steps become ready, and the worker would wait for the last ones at the end of the round.
     #[must_use]
     pub fn shared_rank(&self, rank: Rank) -> Rank {
         let later = self.role(StageId(rank.stage)).back;
@@ -411,8 +411,8 @@ impl Lane {
     /// if another worker runs the interval. `closing` is that of [`Lane::peek`].
     ///
     /// All workers admit visits in the one order of the lane, so only the worker of the next visit
-    /// may admit one. It can always do so if the lane has room, because it waits for no other worker
-    /// of the lane.
+    /// may admit one. It can always do so if the lane has room, because it waits for no other
+    /// worker of the lane.
     #[must_use]
     pub fn peek_of(&self, closing: u32, turn: impl Fn(Rank) -> Option<Rank>) -> Option<(Rank, Rank)> {
         let entering = if self.has_room(closing) { self.entering() } else { None };

@@ -10,8 +10,9 @@
 //! worker or its peers in other replicas take over its lanes ([`Takeover`]), and lost rows are
 //! recomputed. With redundant computation, each worker also computes the rows of its successor.
 //!
-//! If workers own the weights ([`Places::snapshot_every`]), a failure also costs the round in flight
-//! and, without another worker that has the same weights, all rounds since the last snapshot.
+//! If workers own the weights ([`Places::snapshot_every`]), a failure also costs the round in
+//! flight and, without another worker that has the same weights, all rounds since the last
+//! snapshot.
 //!
 //! For comparison, [`checkpointed`] evaluates the same failure trace for training that restarts
 //! from checkpoints. Each failure then costs a restart and all rounds since the last checkpoint.

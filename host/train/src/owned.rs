@@ -110,8 +110,8 @@ pub(crate) struct Owners {
     noted: Option<Version>,
     /// For each worker, true if it was connected when lanes were last assigned.
     there: Vec<bool>,
-    /// Worker that runs each lane. If several workers share the lane, it is the one that adds up the
-    /// gradient sums.
+    /// Worker that runs each lane. If several workers share the lane, it is the one that adds up
+    /// the gradient sums.
     homes: Vec<Location>,
     /// Rule that selects the workers that run the lanes of a failed worker.
     takeover: Takeover,
@@ -370,8 +370,8 @@ impl Owners {
     }
 
     /// Records the worker of each lane, as the engine has assigned them, and the worker that has
-    /// the gradients of each step. Does nothing if workers own the parameters, because the host then
-    /// assigns lanes itself.
+    /// the gradients of each step. Does nothing if workers own the parameters, because the host
+    /// then assigns lanes itself.
     pub(crate) fn at(&mut self, homes: Vec<Location>, summed: impl Iterator<Item = (Step, Location)>) {
         if !self.have_parameters() {
             self.homes = homes;
@@ -379,9 +379,8 @@ impl Owners {
         }
     }
 
-    /// Returns the worker of each lane. If several workers share the lane, it is the one that adds up
-    /// the gradient sums.
-    /// `there` has a flag for each worker. The engine uses the same rule.
+    /// Returns the worker of each lane. If several workers share the lane, it is the one that adds
+    /// up the gradient sums. `there` has a flag for each worker. The engine uses the same rule.
     fn assigned(&self, there: &[bool]) -> Vec<Location> {
         let first = |lane: usize| self.takeover.homes(&self.lanes, there, lane).first().copied();
         // The cast is lossless, because the number of workers is limited.

@@ -162,8 +162,8 @@ impl Lanes {
         }
     }
 
-    /// Returns the worker of an interval of the lane `number`, which several workers share. A worker
-    /// that has a stash of the interval takes precedence.
+    /// Returns the worker of an interval of the lane `number`, which several workers share. A
+    /// worker that has a stash of the interval takes precedence.
     fn peer(&self, number: usize, index: usize, homes: &[usize]) -> usize {
         let now = self.assigned[number][index];
         let has = |at: &usize| homes.contains(at) && self.has_stash(number, index, *at);

@@ -713,8 +713,8 @@ fn any_places_may_be_lost_before_any_event() {
         assert!(smooth.run(Losses::default()));
         let mut most = 0;
         for at in 0..=150 {
-            // One worker, two consecutive ones, and three. In the pipeline of three replicas, two of
-            // the three are peers.
+            // One worker, two consecutive ones, and three. In the pipeline of three replicas, two
+            // of the three are peers.
             for (first, last) in [(0, 0), (3, 3), (1, 2), (1, 3)] {
                 let mut world = World::new(&program, settings, at, None);
                 let ended = world.run(Losses { at: Some((at, first, last)), chance: 0 });

@@ -57,8 +57,8 @@ fn a_host_that_holds_all_waits_for_its_link() {
     };
     let (workers, wide, narrow) = (run(Owner::Worker), run(Owner::Host(1e12)), run(Owner::Host(1e6)));
     assert_eq!(workers.rounds, wide.rounds);
-    // 24 boundaries go up and down forward, and 24 back, 1 s each; then 4 s of gradients up and 4 s of weights
-    // down.
+    // 24 boundaries go up and down forward, and 24 back, 1 s each; then 4 s of gradients up and 4 s
+    // of weights down.
     let round = 33_000.5 / f64::from(narrow.rounds);
     assert!((48.0 + 8.0..33.0 + 8.0 + 96.0).contains(&round), "{round}");
     // The link alone: 48 boundaries each way, and the weights.
@@ -194,8 +194,8 @@ fn peers_take_over_in_every_order() {
     }
 }
 
-/// Compares the rules of takeover and redundant computation for the same failures, at 10, 16 and
-/// 33 % of the workers per hour. Time is compressed: an update takes about a minute, and a worker is
+/// Compares the rules of takeover and redundant computation for the same failures. Per hour, 10, 16
+/// or 33 of 100 workers fail. Time is compressed: an update takes about a minute, and a worker is
 /// replaced after half an hour.
 #[test]
 fn peers_outpace_the_previous_worker_and_redundancy_under_churn() {

@@ -53,8 +53,8 @@ pub(super) struct World<'a> {
     /// Time at which the rows of each finished step are available to readers, and the worker that
     /// computed them.
     rows: BTreeMap<Step, (f64, Location)>,
-    /// Times at which rows arrive that one worker sends to another, by the step that reads them and the
-    /// stage that sends them. Each has the worker to which they are sent.
+    /// Times at which rows arrive that one worker sends to another, by the step that reads them and
+    /// the stage that sends them. Each has the worker to which they are sent.
     sent: BTreeMap<(Step, u16), (f64, Location)>,
     /// Times at which the link of each worker becomes free, out and in, in seconds.
     links: Vec<[f64; 2]>,
@@ -309,8 +309,9 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Sends the rows of an ended step to the workers that read them, if workers send rows to each other. A
-    /// transfer begins when both links are free, and takes its bytes divided by the bandwidth.
+    /// Sends the rows of an ended step to the workers that read them, if workers send rows to each
+    /// other. A transfer begins when both links are free, and takes its bytes divided by the
+    /// bandwidth.
     fn send(&mut self, step: Step, from: Location) {
         if self.places.owner != Owner::Worker {
             return;

@@ -75,8 +75,8 @@ pub(super) enum Instruction {
         /// Use of a parameter and interval of each partial sum.
         sums: Vec<(u32, u32)>,
     },
-    /// The worker adds the partial sums of an interval, which the frame contains. Another worker has
-    /// computed them.
+    /// The worker adds the partial sums of an interval, which the frame contains. Another worker
+    /// has computed them.
     Add {
         /// Number of the round (optimiser step).
         round: u32,

@@ -58,8 +58,8 @@ impl Owners {
         tell(asking, made.into_iter().map(fill).collect::<Result<_>>()?)
     }
 
-    /// Completes the sums of lanes that peers of their failed workers share. The partial sums that a
-    /// worker has taken over are sent to one worker of the lane, which adds them up.
+    /// Completes the sums of lanes that peers of their failed workers share. The partial sums that
+    /// a worker has taken over are sent to one worker of the lane, which adds them up.
     ///
     /// # Errors
     /// Returns [`Error::Gone`] if a worker that has sums has failed.

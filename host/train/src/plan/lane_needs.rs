@@ -34,8 +34,8 @@ pub(super) fn parameters<'a>(
     read.into_iter().filter_map(|id| program.parameter(id))
 }
 
-/// Returns the lanes that read each parameter, and the stage of a lane that computes each gradient. A
-/// parameter has one gradient per use, because several layers may use it.
+/// Returns the lanes that read each parameter, and the stage of a lane that computes each gradient.
+/// A parameter has one gradient per use, because several layers may use it.
 pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     let mut readers = vec![BTreeSet::new(); program.parameters.len()];
     let mut makers = vec![None; program.parameters.len() + program.uses.len()];
