@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use eciton_engine::Residence;
+use eciton_engine::{Residence, Takeover};
 use eciton_planner::models::{Speed, published};
 use eciton_planner::{Graph, Host, HostWork, Lane, Machine, Plan, Wanted, plan};
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
@@ -81,6 +81,14 @@ pub(super) struct Arguments {
     /// Location of stashed activations
     #[arg(long, value_enum, default_value_t = HoldName::Host)]
     hold: HoldName,
+    /// Workers that take over the lanes of a failed worker [default: peers, if the pipeline is at
+    /// least 2 wide and --hold is not shadowed]
+    #[arg(long, value_enum)]
+    takeover: Option<TakeoverName>,
+    /// Number of updates between snapshots of the weights, which workers own. A failure that costs
+    /// weights rolls back to the last snapshot [default: failures cost no weights]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    snapshot_every: Option<u32>,
     /// Rate of independent failures per worker and hour
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     lost: f64,
@@ -120,6 +128,15 @@ enum HoldName {
     Places,
     /// Store on the workers, with redundant computation of the next worker's activations
     Shadowed,
+}
+
+/// Value of `--takeover`. The comment of a variant is its help text.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TakeoverName {
+    /// The worker before the failed one takes over its whole lane
+    Previous,
+    /// The workers of the same lane in other replicas share its micro-batches
+    Peers,
 }
 
 /// Parses the value of `--schedule`, for instance `1f1b`.
@@ -268,6 +285,10 @@ pub(super) fn run(
         HoldName::Shadowed => Residence::Redundant,
     };
     let mut pipeline = Pipeline::planned(&planned, &graph, residence);
+    pipeline.takeover = arguments.takeover.map(|takeover| match takeover {
+        TakeoverName::Previous => Takeover::Previous,
+        TakeoverName::Peers => Takeover::Peers,
+    });
     let owner = match cluster.host {
         None => Owner::Worker,
         Some(host) => {
@@ -288,7 +309,7 @@ pub(super) fn run(
         jitter,
         preemption,
         trace,
-        snapshot_every: None,
+        snapshot_every: arguments.snapshot_every,
     };
     let simulated = arguments.hours.map_or(ROUNDS * planned.round_seconds, |hours| 3600.0 * hours);
     let failed = |e: eciton_simulate::Error| match e {
@@ -357,10 +378,11 @@ pub(super) fn run(
     row(
         "failures",
         format!(
-            "{}; {} repeated, {} recomputed; on average {:.1} of {} workers available",
+            "{}; {} repeated, {} recomputed, {} rolled back; on average {:.1} of {} workers available",
             counted(report.losses, "worker failure"),
             counted(report.retries, "step"),
             report.again,
+            counted(report.rolled_back, "round"),
             report.places,
             planned.shape.width * planned.shape.depth
         ),
