@@ -2,6 +2,7 @@
 """Planned and measured pipelines: rows a second, and peaks of memory of the host and of each worker.
 
     plans.py ECITON [--rounds 3] [--only NAME] [--json FILE]
+    plans.py ECITON --fit 200      # a network that needs recomputation to fit four workers of 200 MiB (memory groups v1, as root)
 
 Each line is one pipeline: threads, workers on this machine with both owners of the weights, workers
 with a quota of a processor (control groups v1, as root), and workers in network namespaces whose links
@@ -17,7 +18,7 @@ import tempfile
 
 p = argparse.ArgumentParser()
 p.add_argument("eciton"), p.add_argument("--rounds", type=int, default=3), p.add_argument("--only", default="")
-p.add_argument("--json"), p.add_argument("--layers", type=int, default=6), p.add_argument("--hidden", type=int, default=384)
+p.add_argument("--fit", type=int), p.add_argument("--json"), p.add_argument("--layers", type=int, default=6), p.add_argument("--hidden", type=int, default=384)
 a = p.parse_args()
 a.eciton = str(pathlib.Path(a.eciton).absolute())
 work = pathlib.Path(tempfile.mkdtemp())
@@ -131,6 +132,61 @@ def measure(address, lanes, words, cluster, net):
     return ROWS / statistics.median(seconds[1:]), host, workers
 
 
+def limited(limit, at, groups):
+    """Puts a process to be into a group with so many MiB of memory, without swap."""
+    group = pathlib.Path("/sys/fs/cgroup/memory") / f"eciton-{os.getpid()}-{at}"
+    groups.append(group)
+
+    def enter():
+        group.mkdir(exist_ok=True)
+        (group / "memory.limit_in_bytes").write_text(str(limit << 20))
+        (group / "tasks").write_text("0")
+
+    return enter
+
+
+def fit():
+    """Trains on four workers of little memory, by a plan with recomputation, and compares the digest with one process."""
+    eciton("data", "generate", "linear", "wide", "--rows", 32768, "--features", 128)
+    model = ["wide", "--model", "mlp", "--layers", 16, "--hidden", 512, "--batch", 16384, "--micro", 4, "--dropout", 0, "--eval-every", 0,
+             "--lr", 0.001]
+    eciton("profile", *model, "--epochs", 1, "--threads", 1, "--file", "wide.json")
+    memory = ["--set", f"cluster.memory_mib={a.fit}"]
+    over = ["--lanes", 4, "--workers", 4, *OWN, "--set", f"workers.listen={LOCAL}:0", "--set", "workers.tokens=tokens", "--threads", 2]
+    for name, more in [("without recomputation", []), ("by the plan", ["--measured", "wide.json"])]:
+        plan = subprocess.run([a.eciton, *map(str, ["plan", *model, *over, *memory, *more, "--json"])], cwd=work, text=True,
+                              capture_output=True)
+        if plan.returncode:
+            print(f"{name}: refused: {plan.stderr.strip()}")
+            continue
+        lanes = last(plan.stdout, "plan")["lanes"]["lanes"]
+        print(f"{name}: planned peaks, MiB: {[one['process_bytes'] >> 20 for one in lanes]}")
+    subprocess.run(["rm", "-rf", "tokens"], cwd=work)
+    words = ["train", *model, *over, *memory, "--measured", "wide.json", "--epochs", 2, "--json", "--no-out"]
+    with open(work / "fit.jsonl", "w") as out:
+        process = start(words, None, stdout=out, stderr=subprocess.PIPE)
+        while "listens at " not in (line := process.stderr.readline()):
+            if not line:
+                raise SystemExit("the run does not listen")
+        at, groups, there = line.split("listens at ")[1].split(";")[0], [], []
+        for place in range(4):
+            # Without --cache, a worker uses half of its memory for weights and rows.
+            line = ["worker", "--connect", at, "--token-file", f"tokens/worker-{place}.token", "--quiet", "--cache", f"{a.fit - 50}MiB"]
+            there.append(start(line, None, limited(a.fit, place, groups)))
+        told = process.stderr.read()
+        process.wait()
+    peaks = [peak(one) >> 20 for one in there]
+    counted = [int((group / "memory.max_usage_in_bytes").read_text()) >> 20 for group in groups]
+    for group in groups:
+        group.rmdir()
+    if process.returncode:
+        raise SystemExit(told)
+    alone = last(eciton("train", *model, "--epochs", 2, "--threads", 2, "--json", "--no-out"), "summary")
+    digest = last((work / "fit.jsonl").read_text(), "summary")["model_digest"]
+    print(f"trained: peaks, MiB: {peaks}, counted by the groups {counted} of {a.fit}; digest "
+          f"{'equal' if digest == alone['model_digest'] else 'DIFFERS'}; one process takes {alone['peak_memory_bytes'] >> 20} MiB")
+
+
 def spread(values):
     return f"{statistics.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
 
@@ -167,6 +223,8 @@ def main():
         pathlib.Path(a.json).write_text(json.dumps(found, indent=1))
 
 
+if a.fit:
+    raise SystemExit(fit())
 eciton("data", "generate", "linear", "rows", "--rows", 16384, "--features", 256)
 ROWS = json.loads(eciton("data", "stat", "rows", "--json").splitlines()[-1])["train"]
 eciton("profile", *MODEL, "--epochs", 6, "--threads", 1, "--file", "profile.json")

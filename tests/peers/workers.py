@@ -6,7 +6,6 @@
   workers.py replicas ECITON TEXT [--seeds 3]   # the same where workers own the weights: with a log, with replicas
   workers.py memory ECITON TEXT                 # four workers in control groups (v1, as root); refused on one
   workers.py owned ECITON TEXT                  # the same, the host in such a group as well: workers own the weights
-  workers.py net ECITON TEXT [--mbits 200]      # two workers in network namespaces (as root), beside the planner
 
 `pace` and `losses` compare the digests of all runs of a model. `losses` prints the time lost beside a run without losses: with
 shadows, without, and for a run without workers that is killed at the same times and resumed from its checkpoints.
@@ -23,11 +22,11 @@ import tempfile
 import time
 
 p = argparse.ArgumentParser()
-p.add_argument("what", choices=["pace", "losses", "replicas", "memory", "owned", "net"]), p.add_argument("eciton"), p.add_argument("text")
+p.add_argument("what", choices=["pace", "losses", "replicas", "memory", "owned"]), p.add_argument("eciton"), p.add_argument("text")
 p.add_argument("--rounds", type=int, default=3), p.add_argument("--seeds", type=int, default=3)
 p.add_argument("--bytes", type=int, default=200_000), p.add_argument("--mean", type=float, default=3.0)
 p.add_argument("--limit", type=int, default=384, help="MiB of a worker's group")
-p.add_argument("--host", type=int, default=384, help="MiB of the host's group"), p.add_argument("--mbits", type=int, default=200)
+p.add_argument("--host", type=int, default=384, help="MiB of the host's group")
 a = p.parse_args()
 a.eciton = str(pathlib.Path(a.eciton).absolute())
 work = pathlib.Path(tempfile.mkdtemp())
@@ -293,61 +292,6 @@ def owned():
     print(f"workers own: digest {'equal' if found['model_digest'] == alone['model_digest'] else 'DIFFERS'}, {took:.0f} s, peaks, MiB: host "
           f"{peaks[0]} of {a.host}, workers {peaks[1:]} of {a.limit}; one process {alone['peak_memory_bytes'] >> 20}, "
           f"model.safetensors {(work / 'over/model.safetensors').stat().st_size >> 20}")
-
-
-def net():
-    """Two workers and the run, each in a network namespace, whose links have a rate each way."""
-    def ip(*words):
-        subprocess.run(["ip", *words], check=True)
-
-    mark = f"e{os.getpid() % 10000}"
-    spaces = [f"{mark}n{at}" for at in range(3)]
-    ip("link", "add", f"{mark}b", "type", "bridge"), ip("link", "set", f"{mark}b", "up")
-    try:
-        for at, space in enumerate(spaces):
-            ip("netns", "add", space)
-            ip("link", "add", f"{mark}v{at}", "type", "veth", "peer", "name", "eth0", "netns", space)
-            ip("link", "set", f"{mark}v{at}", "master", f"{mark}b", "up")
-            ip("-n", space, "addr", "add", f"10.77.0.{at + 1}/24", "dev", "eth0"), ip("-n", space, "link", "set", "eth0", "up")
-            ip("-n", space, "link", "set", "lo", "up")
-            rate = ["rate", f"{a.mbits}mbit", "burst", "256kb", "latency", "100ms"]
-            subprocess.run(["tc", "qdisc", "add", "dev", f"{mark}v{at}", "root", "tbf", *rate], check=True)
-            subprocess.run(["ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *rate], check=True)
-        inside = lambda at, *words, **more: subprocess.Popen(
-            ["ip", "netns", "exec", spaces[at], a.eciton, *map(str, words)], cwd=work, text=True, **more)
-        shape = ["made", "--recipe", "branches", "--batch", "2048", "--micro", "8"]
-        branches()
-        subprocess.run([a.eciton, "profile", *shape, "--epochs", "2", "--threads", "1", "--file", "profile.json"], cwd=work, check=True,
-                       capture_output=True)
-        planned = []
-        for mbits in [a.mbits, None]:
-            link = ["--set", f"cluster.link_mbits={mbits}"] if mbits else []
-            plan = subprocess.run([a.eciton, "plan", *shape, "--lanes", "2", "--threads", "2", "--measured", "profile.json", "--json", *link],
-                                  cwd=work, check=True, capture_output=True, text=True)
-            planned.append(json.loads(plan.stdout)["planned"]["own"]["rows_per_second"])
-        measured = []
-        for _ in range(a.rounds):
-            subprocess.run(["rm", "-rf", "tokens"], cwd=work)
-            process = inside(0, "train", *shape, "--epochs", "3", "--eval-every", "0", "--lanes", "2", "--workers", "2", "--threads", "2", "--json",
-                             "--no-out", "--measured", "profile.json", "--set", "workers.listen=10.77.0.1:0", "--set", "workers.tokens=tokens",
-                             "--set", "workers.snapshot_every=1000", "--set", f"cluster.link_mbits={a.mbits}", *OWNED, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            while "listens at " not in (line := process.stderr.readline()):
-                if not line:
-                    raise SystemExit("the run does not listen")
-            address = line.split("listens at ")[1].split(";")[0]
-            there = [inside(at, "worker", "--connect", address, "--token-file", f"tokens/worker-{at - 1}.token", "--quiet")
-                     for at in (1, 2)]
-            found = summary(*process.communicate())
-            for one in there:
-                one.communicate()
-            split = next(one["value"] for one in found["settings"] if one["key"] == "data.split")
-            measured.append(int(split.split(" train")[0].replace(",", "")) / found["epoch_seconds_median"])
-        print(f"{a.mbits} Mbit/s: planned {planned[0]:.0f} rows a second ({planned[1]:.0f} without links), measured {spread(measured)}, "
-              f"planned / measured {planned[0] / statistics.median(measured):.2f}")
-    finally:
-        for space in spaces:
-            subprocess.run(["ip", "netns", "del", space])
-        subprocess.run(["ip", "link", "del", f"{mark}b"])
 
 
 globals()[a.what]()

@@ -404,6 +404,7 @@ cases! {
             numeric_classes: vec!["avx2".to_owned(); n],
             pid: 1,
             keeps_bytes: 9,
+            memory_bytes: None,
         })), message;
     message_bye [500, 1_500], |n| wired(&Message::Bye("\n".repeat(n))), message;
     message_refused [500, 1_500],

@@ -37,6 +37,7 @@ KEYS: dict[str, str] = {
     "chunks": "lanes.chunks",
     "measured": "lanes.profile",
     "workers": "workers.count",
+    "cluster": "cluster.file",
     "intervals": "run.intervals",
     "threads": "run.threads",
     "order": "run.order",
@@ -113,6 +114,7 @@ Settings:
     measured: Path of a task profile (eciton profile) by which stages are assigned to lanes [default: by numbers of
         operations]
     workers: Number of worker processes that run tasks, one for each lane if there are lanes: 0 to 1024 [default: 0]
+    cluster: Path of a file with this section, which describes the workers and their links [default: none]
     intervals: Number of intervals (runs of vertices that are scheduled as units), at most 256. It changes no result.
         Values: 1 to 65536 [default: by the size of the graph]
     threads: Number of compute threads. It changes no result. Values: 1 to 1024 [default: all processors]

@@ -35,7 +35,7 @@ use crate::weights::Sums;
 const PROGRAM_BYTES: u64 = 24 << 20;
 /// Memory in bytes that a host needs for its connections to workers: code, threads and encryption.
 /// No other item of the memory plan contains it. Measured.
-const CONNECTIONS_BYTES: u64 = 44 << 20;
+const CONNECTIONS_BYTES: u64 = 30 << 20;
 /// Memory in bytes that a thread needs for its kernel instances and its part of the allocator. No
 /// other item of the memory plan contains it. Measured.
 const THREAD_BYTES: u64 = 4 << 20;

@@ -197,6 +197,7 @@ fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error
                 jitter: 0.0,
                 preemption: Preemption::default(),
                 trace: Vec::new(),
+                snapshot_every: None,
             };
             Pipeline::planned(&found, &graph, Residence::Host).run(&places, rounds * round, 0)
         };
@@ -245,6 +246,7 @@ pub(crate) fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
             jitter: 0.05,
             preemption,
             trace: Vec::new(),
+            snapshot_every: None,
         };
         let run = |residence, places: &Places| -> Result<(f64, f64), Error> {
             let (mut rows, mut value) = (0.0, 0.0);
@@ -315,7 +317,8 @@ mod tests {
         let (planned, run): (Vec<&Line>, Vec<&Line>) =
             lines.iter().partition(|line| line.published != "no figure");
         assert!(planned.iter().all(|line| figure(line) > least));
-        assert!(run.len() == 3 && run.iter().all(|line| (figure(line) - 1.0).abs() < 0.15), "{run:?}");
+        // Transfers of branches wait for each other longer than the planner predicts.
+        assert!(run.len() == 3 && run.iter().all(|line| (0.75..1.1).contains(&figure(line))), "{run:?}");
     }
 
     // The planner's own tests have the other models (`host/planner/src/tests/models.rs`).

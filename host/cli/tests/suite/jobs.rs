@@ -187,7 +187,8 @@ fn spent(text: &str) -> Value {
     text.lines().find_map(of).unwrap()
 }
 
-const HIDDEN: [&str; 3] = ["--set", "model.hidden=256", "--json"];
+/// A small model, so that the checkpoint of a link is packed well within the margin of its time limit.
+const HIDDEN: [&str; 3] = ["--set", "model.hidden=64", "--json"];
 
 /// Processor time of all ended child processes, in seconds (proc(5), fields 16 and 17 of `stat`).
 fn children_seconds() -> f64 {
@@ -200,11 +201,11 @@ fn children_seconds() -> f64 {
 /// Number of epochs that take so many seconds of a processor. Time limits of emulated functions
 /// count processor time, so the load of the machine does not matter.
 fn epochs_in(seconds: f64, folder: &Path) -> u32 {
-    const PILOT: u32 = 60;
+    const PILOT: &str = "200";
     let before = children_seconds();
-    let pilot = [&["train", "cora", "--epochs", &PILOT.to_string(), "--no-out"], &HIDDEN[..]].concat();
+    let pilot = [&["train", "cora", "--epochs", PILOT, "--no-out"], &HIDDEN[..]].concat();
     works(folder, &pilot);
-    (seconds * f64::from(PILOT) / (children_seconds() - before)) as u32
+    (seconds * PILOT.parse::<f64>().unwrap() / (children_seconds() - before)) as u32
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn a_training_longer_than_the_time_limit_is_a_chain_of_calls() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     // A link trains for less than 0.9 s.
-    let epochs = epochs_in(2.8, folder).to_string();
+    let epochs = epochs_in(2.2, folder).to_string();
     let long = [&["train", "cora", "--epochs", &epochs], &HIDDEN[..]].concat();
     let whole = last(&works(folder, &[&long[..], &["--no-out"]].concat()));
     let task = ["--as-task", "--executor", "emulated", "--set", "executor.timeout_s=2", "--out", "chain"];
@@ -266,7 +267,7 @@ fn a_training_longer_than_the_time_limit_is_a_chain_of_calls() {
 fn a_halved_sweep_of_chains_has_the_table_of_one_here() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
-    let rung = u64::from(epochs_in(1.6, folder));
+    let rung = u64::from(epochs_in(1.2, folder));
     let text = format!(
         "recipe = \"cora/gcn\"\n[grid]\n\"optimiser.lr\" = [0.005, 0.02]\n[halving]\neta = 2\nepochs = {rung}\n"
     );

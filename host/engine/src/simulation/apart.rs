@@ -53,7 +53,7 @@ fn keep_every_bound(first: u64) {
     let all = pipelines();
     // By staleness: rows by age, the most versions of weights.
     let mut seen: BTreeMap<u32, (BTreeMap<u32, u64>, usize)> = BTreeMap::new();
-    for seed in (first..seeds(1200)).step_by(2) {
+    for seed in (first..seeds(2000)).step_by(2) {
         let random = &mut Random(seed);
         let program = &programs[random.below(programs.len() as u64) as usize];
         let pipeline = all[random.below(all.len() as u64) as usize];

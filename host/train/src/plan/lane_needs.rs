@@ -63,8 +63,8 @@ pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
 
 /// Memory of a worker process without rows and weights, in bytes: the program, its kernels and its
 /// threads (measured). A worker without stages has [`IDLE_BYTES`].
-pub(super) const PROCESS_BYTES: u64 = 48 << 20;
-const IDLE_BYTES: u64 = 35 << 20;
+pub(super) const PROCESS_BYTES: u64 = 40 << 20;
+const IDLE_BYTES: u64 = 21 << 20;
 /// Number of copies of its weights that a worker stores for transfers, if the host owns the weights:
 /// the frames of incoming weights and of outgoing sums, and freed memory between them (measured).
 pub(super) const IN_TRANSIT: u64 = 3;
