@@ -29,7 +29,7 @@ const START: f64 = 5e-6;
 const COPIES: f64 = 7.0;
 /// Number of rounds (optimiser steps) that are simulated if `--hours` is not given.
 const ROUNDS: f64 = 1000.0;
-/// Maximum size of the file of `--losses`, in bytes.
+/// Maximum size of the file of `--failure-trace`, in bytes.
 const MAX_TRACE_BYTES: u64 = 16 << 20;
 /// Parameters of the checkpointed run that the simulation is compared with. They are the number of
 /// rounds (optimiser steps) between checkpoints, and the restart time in seconds.
@@ -65,8 +65,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TFLOPS", default_value_t = 50.0)]
     tflops: f64,
     /// Memory of a worker, such as 16GiB [default: no limit]
-    #[arg(long, value_name = "SIZE", value_parser = crate::data::size)]
-    place_memory: Option<u64>,
+    #[arg(long, alias = "place-memory", value_name = "SIZE", value_parser = crate::data::size)]
+    worker_memory: Option<u64>,
     /// Bandwidth of a worker's link, in Gbit/s
     #[arg(long, value_name = "GBIT", default_value_t = 100.0)]
     link: f64,
@@ -75,14 +75,14 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "GBIT")]
     host_link: Option<f64>,
     /// File with the section [cluster], which describes the workers and their links. It replaces
-    /// --place-memory, --link and --host-link
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["place_memory", "link", "host_link"])]
+    /// --worker-memory, --link and --host-link
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["worker_memory", "link", "host_link"])]
     cluster: Option<PathBuf>,
     /// Location of stashed activations
     #[arg(long, value_enum, default_value_t = HoldName::Host)]
     hold: HoldName,
     /// Workers that take over the lanes of a failed worker [default: peers, if the pipeline is at
-    /// least 2 wide and --hold is not shadowed]
+    /// least 2 wide and --hold is not redundant]
     #[arg(long, value_enum)]
     takeover: Option<TakeoverName>,
     /// Number of updates between snapshots of the weights, which workers own. A failure that costs
@@ -90,24 +90,24 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     snapshot_every: Option<u32>,
     /// Rate of independent failures per worker and hour
-    #[arg(long, value_name = "P", default_value_t = 0.0)]
-    lost: f64,
+    #[arg(long, alias = "lost", value_name = "P", default_value_t = 0.0)]
+    failures: f64,
     /// Rate of failure bursts per zone and hour
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     bursts: f64,
     /// Number of workers that fail in a burst
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    burst_places: u32,
+    #[arg(long, alias = "burst-places", value_name = "N", default_value_t = 4)]
+    burst_workers: u32,
     /// Number of zones; adjacent workers are in different zones
     #[arg(long, value_name = "N", default_value_t = 3)]
     zones: u32,
     /// Time until a failed worker is replaced, in seconds
-    #[arg(long, value_name = "S", default_value_t = 300.0)]
-    back: f64,
+    #[arg(long, alias = "back", value_name = "S", default_value_t = 300.0)]
+    replaced_after: f64,
     /// File of failures: seconds since the start and worker index, one failure per line, such as
     /// 120.5,3
-    #[arg(long, value_name = "FILE")]
-    losses: Option<PathBuf>,
+    #[arg(long, alias = "losses", value_name = "FILE")]
+    failure_trace: Option<PathBuf>,
     /// Simulated time, in hours [default: the planned time of 1,000 rounds]
     #[arg(long, value_name = "H")]
     hours: Option<f64>,
@@ -125,9 +125,11 @@ enum HoldName {
     /// Store on the host: after a failure, one step is repeated
     Host,
     /// Store on the workers: after a failure, activations are recomputed
-    Places,
+    #[value(alias = "places")]
+    Workers,
     /// Store on the workers, with redundant computation of the next worker's activations
-    Shadowed,
+    #[value(alias = "shadowed")]
+    Redundant,
 }
 
 /// Value of `--takeover`. The comment of a variant is its help text.
@@ -145,7 +147,7 @@ fn schedule(text: &str) -> Result<PipelineSchedule, String> {
     found.ok_or_else(|| "expected gpipe, 1f1b, 2bw or interleaved".to_owned())
 }
 
-/// Reads the file of `--losses`. Returns the time in seconds and the worker index of each failure,
+/// Reads the file of `--failure-trace`. Returns the time in seconds and the worker index of each failure,
 /// in the order of the file.
 fn read_losses(path: Option<&Path>) -> Result<Vec<(f64, u32)>, Failure> {
     let Some(path) = path else { return Ok(Vec::new()) };
@@ -227,7 +229,7 @@ impl Arguments {
         if let Some(path) = &self.cluster {
             return self.described(path);
         }
-        let memory = self.place_memory.map(|bytes| bytes as f64);
+        let memory = self.worker_memory.map(|bytes| bytes as f64);
         let lane = Lane { pace: 1.0, memory, link: self.link * GBIT };
         let host = self.host_link.map(|gbit| Host { link: gbit * GBIT, memory: None });
         Ok(Machine { host, ..Machine::equal(self.lanes, lane) })
@@ -252,11 +254,11 @@ impl Arguments {
     /// Returns the rates at which simulated workers fail, and the time until they are replaced.
     fn preemption(&self) -> Preemption {
         Preemption {
-            per_hour: self.lost,
+            per_hour: self.failures,
             bursts_per_hour: self.bursts,
-            burst: self.burst_places,
+            burst: self.burst_workers,
             zones: self.zones,
-            back: self.back,
+            back: self.replaced_after,
         }
     }
 }
@@ -275,14 +277,14 @@ pub(super) fn run(
         Some(usd) => usd,
         None => prices.machine(machine).map_err(|e| Failure::usage(&e))?.hour,
     };
-    let trace = read_losses(arguments.losses.as_deref())?;
+    let trace = read_losses(arguments.failure_trace.as_deref())?;
     let graph = published(model, Speed { flops: arguments.tflops * 1e12, start: START }).map_err(refused)?;
     let cluster = arguments.machine()?;
     let planned = plan(&graph, &cluster, &arguments.wanted()).map_err(refused)?.plan;
     let residence = match arguments.hold {
         HoldName::Host => Residence::Host,
-        HoldName::Places => Residence::Workers,
-        HoldName::Shadowed => Residence::Redundant,
+        HoldName::Workers => Residence::Workers,
+        HoldName::Redundant => Residence::Redundant,
     };
     let mut pipeline = Pipeline::planned(&planned, &graph, residence);
     pipeline.takeover = arguments.takeover.map(|takeover| match takeover {

@@ -139,7 +139,9 @@ fn a_worker_with_wrong_bits_is_found_and_the_digest_is_the_honest_one() {
     // All answers are compared, so that nothing is in doubt.
     let Outcome { summary: all, err, .. } = found(&["--audit", "1"]);
     assert_eq!((&all["seeds"], &all["audit"]["returns"]), (&alone["seeds"], &0.into()), "{err}");
-    assert_eq!(all["audit"]["answers"], all["audit"]["compared"]);
+    // The answer that the wrong worker was computing when it was excluded is not compared.
+    let count = |key: &str| all["audit"][key].as_u64().unwrap();
+    assert!((0..=1).contains(&(count("answers") - count("compared"))), "{err}");
     // Half of them are, and the run starts again.
     let Outcome { summary: half, err, .. } = found(&["--audit", "0.5"]);
     assert_eq!((&half["seeds"], &half["audit"]["returns"]), (&alone["seeds"], &1.into()), "{err}");

@@ -92,10 +92,10 @@ fn a_pipeline_is_simulated_from_the_command_line() {
     assert_eq!(quiet["stages"].as_array().unwrap().len(), 4);
     // Losses that are known, and losses that are drawn.
     std::fs::write(dir.path().join("lost.csv"), "# s, place\n2.0,1\n3.5,0\n").unwrap();
-    let lost = found(&["--losses", "lost.csv", "--usd-hour", "2", "--back", "2"]);
+    let lost = found(&["--failure-trace", "lost.csv", "--usd-hour", "2", "--replaced-after", "2"]);
     assert_eq!((&lost["losses"], &lost["usd_hour"]), (&Value::from(2), &Value::from(2.0)));
     assert!((number(&lost, "usd") - 2.0 * (4.0 * 7.2 - 4.0) / 3600.0).abs() < 1e-9, "{lost}");
-    let drawn = found(&["--lost", "1000", "--back", "2", "--hold", "shadowed"]);
+    let drawn = found(&["--failures", "1000", "--replaced-after", "2", "--hold", "redundant"]);
     assert!(number(&drawn, "losses") > 2.0 && number(&drawn, "checkpointed_rows_per_s") >= 0.0, "{drawn}");
     // Of four lanes: (d - 1) / (m + d - 1) of all time, and (d - 1) / (v m) of the time without a
     // bubble.
