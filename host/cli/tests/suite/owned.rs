@@ -429,7 +429,7 @@ fn what_does_not_go_with_owners_is_refused_in_words() {
 }
 
 /// Memory of the host's group: less than the host would need if it had the weights.
-const GROUP_BYTES: u64 = 300 << 20;
+const GROUP_BYTES: u64 = 240 << 20;
 
 /// A host whose workers own the weights trains in a control group that has no room for these.
 #[test]

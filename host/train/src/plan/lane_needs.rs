@@ -110,7 +110,7 @@ pub(crate) fn check_workers(config: &Config, cut: Cut<'_>, needs: &[(u64, u64)])
         mib(given),
         at % depth
     );
-    Err(eciton_recipe::Error::Content { what: "lanes that fit into the memory of the workers", reason }
+    Err(eciton_recipe::Error::Content { what: "a run that fits into the memory of its workers", reason }
         .into())
 }
 
