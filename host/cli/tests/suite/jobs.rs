@@ -213,7 +213,7 @@ fn a_training_longer_than_the_time_limit_is_a_chain_of_calls() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     // A link trains for less than 0.9 s.
-    let epochs = epochs_in(2.2, folder).to_string();
+    let epochs = epochs_in(2.8, folder).to_string();
     let long = [&["train", "cora", "--epochs", &epochs], &HIDDEN[..]].concat();
     let whole = last(&works(folder, &[&long[..], &["--no-out"]].concat()));
     let task = ["--as-task", "--executor", "emulated", "--set", "executor.timeout_s=2", "--out", "chain"];
@@ -254,7 +254,7 @@ fn a_training_longer_than_the_time_limit_is_a_chain_of_calls() {
         assert!(epoch > before, "{jobs:?}");
         before = epoch;
     }
-    assert!(jobs.len() >= 3 && jobs.last().unwrap()["paused"].is_null(), "{jobs:?}");
+    assert!(jobs.len() >= 2 && jobs.last().unwrap()["paused"].is_null(), "{jobs:?}");
     assert_eq!(spent["bill"]["failed"], 0, "{spent}");
     // Each link reads its checkpoint, and kernels are read by the first job of a process alone.
     assert!(jobs.iter().all(|job| job["files_bytes"].as_u64().unwrap() > 0), "{jobs:?}");
