@@ -84,7 +84,8 @@ impl Cluster {
     /// path of the file for error messages.
     ///
     /// # Errors
-    /// Returns the errors of a recipe, and [`Error::Content`] if the text has another section.
+    /// Returns the errors of a recipe, an error if the text has another section, and
+    /// [`Error::Content`] if it names another file.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let fields = document::parse(text, origin)?;
         if let Some(field) = fields.0.iter().find(|field| field.name != "cluster") {
@@ -92,7 +93,13 @@ impl Cluster {
         }
         let mut config = crate::Config::default();
         crate::keys::write_config(&mut config, &fields)?;
-        Ok(config.cluster)
+        match config.cluster.file {
+            None => Ok(config.cluster),
+            Some(other) => Err(Error::Content {
+                what: "a description of a cluster",
+                reason: format!("{origin} names another file, {other:?}: remove `file` and list its values"),
+            }),
+        }
     }
 
     /// Adds the values of a file for all keys that are not set.
@@ -163,6 +170,7 @@ mod tests {
         let refused = |text: &str| Cluster::parse(text, "cluster.toml").unwrap_err().to_string();
         assert!(refused("[run]\nepochs = 3\n").contains("only the section [cluster]"));
         assert!(refused("[cluster]\nmemory_mib = 0\n").contains("cluster.toml"));
+        assert!(refused("[cluster]\nfile = \"other.toml\"\n").contains("other.toml"));
     }
 
     #[test]

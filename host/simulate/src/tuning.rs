@@ -147,7 +147,7 @@ impl Workload {
 
 /// Returns true if the environment requests the long form of the tests.
 #[allow(clippy::disallowed_methods)]
-fn is_campaign() -> bool {
+pub(crate) fn is_campaign() -> bool {
     std::env::var_os("ECITON_CAMPAIGN").is_some()
 }
 

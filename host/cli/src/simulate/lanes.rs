@@ -75,7 +75,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "GBIT")]
     host_link: Option<f64>,
     /// File with the section [cluster], which describes the workers and their links. It replaces
-    /// --worker-memory, --link and --host-link
+    /// --worker-memory, --link and --host-link. With host_link_mbits, the host relays rows
     #[arg(long, value_name = "FILE", conflicts_with_all = ["worker_memory", "link", "host_link"])]
     cluster: Option<PathBuf>,
     /// Location of stashed activations
@@ -147,8 +147,8 @@ fn schedule(text: &str) -> Result<PipelineSchedule, String> {
     found.ok_or_else(|| "expected gpipe, 1f1b, 2bw or interleaved".to_owned())
 }
 
-/// Reads the file of `--failure-trace`. Returns the time in seconds and the worker index of each failure,
-/// in the order of the file.
+/// Reads the file of `--failure-trace`. Returns the time in seconds and the worker index of each
+/// failure, in the order of the file.
 fn read_losses(path: Option<&Path>) -> Result<Vec<(f64, u32)>, Failure> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let text = eciton_input::file::read_text(path, MAX_TRACE_BYTES).map_err(|e| {

@@ -199,12 +199,14 @@ fn peers_take_over_in_every_order() {
 /// replaced after half an hour.
 #[test]
 fn peers_outpace_the_previous_worker_and_redundancy_under_churn() {
+    let (seeds, hours) = if crate::tuning::is_campaign() { (5, 8) } else { (3, 3) };
     let rounds = |per_hour, width, takeover, residence| -> u32 {
         let preemption = Preemption { per_hour, back: 1800.0, ..Preemption::default() };
         let mut pipeline = chain(4, 16 * width, WeightVersions::Latest, residence);
         (pipeline.width, pipeline.takeover) = (width, takeover);
-        let run = |seed| pipeline.run(&places(preemption), 3.0 * 3600.0, seed).unwrap().rounds;
-        (0..3).map(run).sum()
+        let seconds = f64::from(hours) * 3600.0;
+        let run = |seed| pipeline.run(&places(preemption), seconds, seed).unwrap().rounds;
+        (0..seeds).map(run).sum()
     };
     for width in [2, 4] {
         for per_hour in [0.1, 0.16, 0.33] {
@@ -213,7 +215,7 @@ fn peers_outpace_the_previous_worker_and_redundancy_under_churn() {
             let redundant = rounds(per_hour, width, None, Residence::Redundant);
             let percent = 100.0 * per_hour;
             eprintln!(
-                "width {width}, {percent} % an hour: rounds of 3 x 3 h: {previous} by the previous worker, \
+                "width {width}, {percent} % an hour: rounds of {seeds} x {hours} h: {previous} by the previous worker, \
                  {peers} by peers, {redundant} with redundant computation"
             );
             let least = if width == 2 { 0.95 } else { 1.0 };

@@ -56,8 +56,9 @@ pub(crate) struct Profiler {
     driver: Sums,
     /// Time at which the clock of the driver was started. `None` while the driver waits.
     since: Option<Instant>,
-    /// Seconds of weight updates, and the number of gradient values that they added up.
+    /// Seconds of weight updates, and the number of weight values that they changed.
     update: Sums,
+    /// Seconds of additions to gradient sums, and the number of values that were added.
     added: Sums,
 }
 
@@ -127,8 +128,8 @@ impl Profiler {
         self.update[part].add(took.as_secs_f64(), values as f64);
     }
 
-    /// Adds the duration `took` in which `values` gradient values were added to sums. The driver
-    /// does this between steps, so its clock does not count it.
+    /// Adds the duration `took` in which `values` gradient values were added to sums. The clock
+    /// of the driver leaves this time out.
     pub(crate) fn added(&mut self, epoch: Round, took: Duration, values: u64) {
         let part = self.part(epoch);
         self.added[part].add(took.as_secs_f64(), values as f64);
