@@ -6,7 +6,10 @@
 
 Each line is one pipeline: threads, workers on this machine with both owners of the weights, workers
 with a quota of a processor (control groups v1, as root), and workers in network namespaces whose links
-have a bandwidth (as root). All are planned from one profile of this machine.
+have a bandwidth (as root). The profile has the lanes of `1f1b` with 8 micro-batches on this machine, once
+for threads and once for each owner of the weights; all other lines are predicted from them. The speed of a
+machine changes from minute to minute, so each run is between two profiles, and is compared with the mean
+of the two planned rates.
 """
 import argparse
 import json
@@ -187,8 +190,15 @@ def fit():
           f"{'equal' if digest == alone['model_digest'] else 'DIFFERS'}; one process takes {alone['peak_memory_bytes'] >> 20} MiB")
 
 
-def spread(values):
-    return f"{statistics.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
+def spread(values, digits=0):
+    return "{:,.{d}f} ({:,.{d}f} to {:,.{d}f})".format(statistics.median(values), min(values), max(values), d=digits)
+
+
+def planned(lanes, words, address):
+    """Profiles this machine, with lanes that are threads or workers, and plans the run with the profile."""
+    of = ["--workers", lanes, *(HOST if "workers.owner=host" in words else OWN)] if address else []
+    eciton("profile", *MODEL, "--epochs", 4, "--lanes", lanes, "--micro", 8, "--threads", 2, *of, "--file", "profile.json")
+    return last(eciton("plan", *MODEL, *words, "--json"), "plan")
 
 
 def main():
@@ -201,23 +211,26 @@ def main():
         for key, value in cluster.items():
             words += ["--set", f"cluster.{key}={json.dumps(value)}"]
         listen = ["--workers", lanes, "--set", f"workers.listen={address}:0", "--set", "workers.tokens=tokens"] if address else []
-        plan = last(eciton("plan", *MODEL, *words, *listen, "--json"), "plan")
-        planned, lane = plan["planned"]["own"]["rows_per_second"], plan["lanes"]["lanes"]
         net = Net(lanes + 1, cluster["link_mbits"][0]) if address == NET else None
         try:
-            runs = [measure(address, lanes, words, cluster, net) for _ in range(a.rounds)]
+            runs, plans = [], [planned(lanes, [*words, *listen], address)]
+            for _ in range(a.rounds):
+                runs.append(measure(address, lanes, words, cluster, net))
+                plans.append(planned(lanes, [*words, *listen], address))
         finally:
             if net:
                 net.close()
-        paces = [run[0] for run in runs]
-        ratio = planned / statistics.median(paces)
-        line = {"name": name, "planned": planned, "measured": paces, "ratio": ratio, "host": [run[1] for run in runs],
+        paces, plan = [run[0] for run in runs], plans[-1]
+        rates = [one["planned"]["own"]["rows_per_second"] for one in plans]
+        rates = [statistics.harmonic_mean(pair) for pair in zip(rates, rates[1:])]
+        ratios = [rate / pace for rate, pace in zip(rates, paces)]
+        line = {"name": name, "planned": rates, "measured": paces, "ratios": ratios, "host": [run[1] for run in runs],
                 "host_planned": plan["memory"]["total_bytes"], "workers": [run[2] for run in runs],
-                "workers_planned": [one.get("process_bytes", 0) for one in lane] * width}
+                "workers_planned": [one.get("process_bytes", 0) for one in plan["lanes"]["lanes"]] * width}
         found.append(line)
         mib = lambda bytes: f"{bytes / 2**20:.0f}"
         peaks = [max(of) for of in zip(*line["workers"])]
-        print(f"| {name} | {planned:,.0f} | {spread(paces)} | {ratio:.2f} | host {mib(line['host_planned'])}, {mib(max(line['host']))} | workers "
+        print(f"| {name} | {spread(rates)} | {spread(paces)} | {spread(ratios, 2)} | host {mib(line['host_planned'])}, {mib(max(line['host']))} | workers "
               f"{', '.join(map(mib, line['workers_planned']))}; {', '.join(map(mib, peaks))} |", flush=True)
     if a.json:
         pathlib.Path(a.json).write_text(json.dumps(found, indent=1))
@@ -227,5 +240,4 @@ if a.fit:
     raise SystemExit(fit())
 eciton("data", "generate", "linear", "rows", "--rows", 16384, "--features", 256)
 ROWS = json.loads(eciton("data", "stat", "rows", "--json").splitlines()[-1])["train"]
-eciton("profile", *MODEL, "--epochs", 6, "--threads", 1, "--file", "profile.json")
 main()

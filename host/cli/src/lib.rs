@@ -32,6 +32,7 @@ mod plan;
 mod predict;
 mod profile;
 mod progress;
+mod protection;
 mod prove;
 mod quality;
 mod recipe;

@@ -5,14 +5,22 @@ mod drawing;
 
 use std::path::{Path, PathBuf};
 
+use eciton_planner::Failures;
 use eciton_recipe::{HostPlace, Mode, Source, WeightVersions};
-use eciton_train::{LanesPlan, LayerFirst, LayerPlan, Options, PipelinePlan, Plan, PlannedPipeline};
+use eciton_simulate::pipeline::Preemption;
+use eciton_train::{
+    LanesPlan, LayerFirst, LayerPlan, Options, PipelinePlan, Plan, PlannedPipeline, Protections,
+};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::protection::{self, Compared, Comparison};
 use crate::text::{bytes, counted, grouped, seconds};
 use crate::{recipe, train};
+
+/// Maximum share by which a simulated step randomly takes longer.
+const JITTER: f64 = 0.1;
 
 /// Arguments of `eciton plan`.
 #[derive(Debug, clap::Args)]
@@ -57,6 +65,9 @@ struct Line<'a> {
     event: &'static str,
     #[serde(flatten)]
     plan: &'a Plan,
+    /// Protections against failures of workers, the cheapest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protections: Option<&'a [Compared]>,
 }
 
 /// Plans the run, writes the drawings that were asked for, and prints the plan.
@@ -95,10 +106,13 @@ fn report(
         };
         write(path, &lanes.picture)?;
     }
+    let protections = plan.planned.as_ref().and_then(|planned| planned.protections.as_ref());
+    let protections = protections.map(compared).transpose()?;
     if arguments.json {
-        output.json(&Line { event: "plan", plan: &plan });
+        let protections = protections.as_ref().map(|(compared, _)| &compared[..]);
+        output.json(&Line { event: "plan", plan: &plan, protections });
     } else {
-        print(&plan, config.run.memory_bytes, output);
+        print(&plan, config.run.memory_bytes, protections, output);
     }
     if plan.fits {
         return Ok(());
@@ -186,7 +200,11 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
 fn print_planned(planned: &PipelinePlan, row: &mut impl FnMut(&str, String)) {
     let text = |plan: &PlannedPipeline| {
         let (rows, bubble) = (plan.rows_per_second, 100.0 * plan.bubble);
-        format!("{}: {rows:.0} rows/s, bubble {bubble:.1} %", plan.shape)
+        let batch = match plan.rows == planned.own.rows {
+            true => String::new(),
+            false => format!(", {} rows per update", grouped(plan.rows.into())),
+        };
+        format!("{}{batch}: {rows:.0} rows/s, bubble {bubble:.1} %", plan.shape)
     };
     row("predicted", text(&planned.own));
     row("best", text(&planned.best));
@@ -199,9 +217,26 @@ fn print_planned(planned: &PipelinePlan, row: &mut impl FnMut(&str, String)) {
     }
 }
 
+/// Returns the protections against failures of workers with their costs. They are simulated, for the
+/// returned number of hours, if that does not take too long.
+fn compared(of: &Protections) -> Result<(Vec<Compared>, Option<f64>), Failure> {
+    let Protections { all, graph, machine, failures } = of;
+    let Failures { per_hour, replaced_after, usd_hour, reliable_usd_hour, .. } = *failures;
+    let preemption = Preemption { per_hour, back: replaced_after, ..Preemption::default() };
+    let comparison =
+        Comparison { all, graph, machine, preemption, jitter: JITTER, usd_hour, reliable_usd_hour };
+    let hours = comparison.hours();
+    Ok((comparison.run(hours)?, hours))
+}
+
 /// Prints the plan as text, with one fact per line. `allowed` is the memory of the machine that
-/// will train, in bytes.
-fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
+/// will train, in bytes. `protections` has the hours for which they were simulated.
+fn print(
+    plan: &Plan,
+    allowed: Option<u64>,
+    protections: Option<(Vec<Compared>, Option<f64>)>,
+    output: &mut Output,
+) {
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<18} {text}"));
     row(
         "data and model",
@@ -317,6 +352,9 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
     }
     if let Some(planned) = &plan.planned {
         print_planned(planned, &mut row);
+    }
+    if let Some((compared, hours)) = protections {
+        protection::print(&compared, hours, &mut row);
     }
     let memory = &plan.memory;
     for item in &memory.items {

@@ -54,6 +54,7 @@ mod plan;
 pub mod policy;
 mod pool;
 mod predict;
+mod protection;
 mod refine;
 #[cfg(test)]
 #[path = "../../program/src/sample_programs.rs"]
@@ -72,6 +73,7 @@ pub use partition::Planner;
 pub use placement::Placement;
 pub use plan::{Answer, Plan, PlannedStage};
 pub use policy::Policy;
+pub use protection::{Failures, Protected, Protection, protect};
 pub use search::plan;
 
 #[cfg(test)]

@@ -99,9 +99,11 @@ fn readers(
     (kept, activation && (0..end).filter(reads).any(|at| operator(at) != own))
 }
 
-/// Returns the time of a stage on one core of the host.
+/// Returns the time of a stage on one core of the host, while other lanes run.
 fn pace(profile: &Profile, stage: &StageProfile) -> Pace {
+    let slowdown = profile.lanes.map_or(1.0, |lanes| lanes.slowdown);
     let counted = stage.flops_per_row * profile.host.seconds_per_flop;
     let row = stage.host_seconds_per_row.unwrap_or(counted);
-    Pace { call: stage.host_seconds_per_call.unwrap_or(profile.host.seconds_per_step), row }
+    let call = stage.host_seconds_per_call.unwrap_or(profile.host.seconds_per_step);
+    Pace { call: slowdown * call, row: slowdown * row }
 }

@@ -82,9 +82,11 @@ impl Machine {
     }
 }
 
-/// Shape of a pipeline: its schedule, replicas, lanes and micro-batches.
+/// Shape of a pipeline: its rows, schedule, replicas, lanes and micro-batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
+    /// Number of rows per update (the batch).
+    pub rows: u32,
     /// Schedule of the pipeline: the order of a lane's steps, and the weights that they read.
     pub schedule: PipelineSchedule,
     /// Number of replicas of the pipeline.
@@ -100,8 +102,8 @@ pub struct Shape {
 /// Constraints on a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// Number of rows per update.
-    pub rows: u32,
+    /// Numbers of rows per update (batches) that the plan may have.
+    pub rows: Vec<u32>,
     /// Schedules that the plan may have.
     pub schedules: Vec<PipelineSchedule>,
     /// Number of stages on each lane, in schedules that allow several. If `None`, it is the default
@@ -151,8 +153,8 @@ impl Wanted {
         let wrong = |reason: String| {
             Err(Error::from(Refused::Content { what: "a valid request for a plan", reason }))
         };
-        if self.rows == 0 {
-            return wrong("found 0 rows of an update: set at least 1".to_owned());
+        if self.rows.is_empty() || self.rows.contains(&0) {
+            return wrong(format!("found {:?} rows of an update: set at least 1", self.rows));
         }
         if self.schedules.is_empty() {
             return wrong("found no schedule to choose from: name at least one".to_owned());
@@ -186,7 +188,7 @@ impl Wanted {
         }
         if self.shapes(machine).next().is_none() {
             return wrong(format!(
-                "widths {:?} and {:?} micro-batches of {} rows on {} lanes: set a width of at most the number of \
+                "widths {:?} and {:?} micro-batches of {:?} rows on {} lanes: set a width of at most the number of \
                  lanes, and a number of micro-batches that is a multiple of the width and at most the number of rows",
                 self.widths,
                 self.micro,
@@ -207,13 +209,14 @@ impl Wanted {
     pub(super) fn shapes(&self, machine: &Machine) -> impl Iterator<Item = Shape> {
         let lanes = machine.lanes.len() as u32;
         let widths = self.widths.iter().copied().filter(move |&width| 0 < width && width <= lanes);
-        widths.flat_map(move |width| {
-            let fits = move |&micro: &u32| micro > 0 && micro <= self.rows && micro.is_multiple_of(width);
+        let pairs = widths.flat_map(move |width| self.rows.iter().map(move |&rows| (width, rows)));
+        pairs.flat_map(move |(width, rows)| {
+            let fits = move |&micro: &u32| micro > 0 && micro <= rows && micro.is_multiple_of(width);
             let micro = self.micro.iter().copied().filter(fits);
             micro.flat_map(move |micro| {
                 let shape = move |&schedule: &PipelineSchedule| {
                     let chunks = self.chunks(schedule);
-                    Shape { schedule, width, depth: lanes / width, chunks, micro }
+                    Shape { rows, schedule, width, depth: lanes / width, chunks, micro }
                 };
                 self.schedules.iter().map(shape)
             })

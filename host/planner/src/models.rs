@@ -22,6 +22,8 @@
 //!   4,192 and the inputs' features are those of FlexFlow's example `candle_uno`.
 //! * `gpt-1.3b`, `gpt-2.2b`: sizes of PipeDream-2BW (Narayanan et al. 2021). They have 24 layers of
 //!   2,048 and 48 of 1,920, so that 12 L h^2 + V h is the size; 512 tokens, V = 51,200.
+//! * `vgg-16`: VGG-16 (Simonyan and Zisserman 2015) on images of 224 x 224, as in BaPipe (Zhao et al.
+//!   2020). A convolution k x k from i to o channels takes 2 k^2 i o operations per output pixel.
 //! * `layers-LxW`: L products of W values with their activations, of any L and W.
 //! * `gpt-3.9b`: 48 layers of 2,560 with 40 heads, like the BERT of 3.9 B (Shoeybi et al. 2019,
 //!   Megatron-LM).
@@ -45,12 +47,13 @@ pub struct Speed {
 }
 
 /// Names of all models that [`published`] accepts, except `layers-LxW`.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 9] = [
     "transformer-4x8",
     "transformer-8x4",
     "transformer-16x2",
     "dlrm",
     "candle-uno",
+    "vgg-16",
     "gpt-1.3b",
     "gpt-2.2b",
     "gpt-3.9b",
@@ -69,6 +72,7 @@ pub fn published(name: &str, speed: Speed) -> Result<Graph> {
         "transformer-16x2" => made.transformer(16, 2),
         "dlrm" => made.dlrm(),
         "candle-uno" => made.candle(),
+        "vgg-16" => made.vgg(),
         "gpt-1.3b" => made.gpt(24, 2048.0, 16.0),
         "gpt-2.2b" => made.gpt(48, 1920.0, 20.0),
         "gpt-3.9b" => made.gpt(48, 2560.0, 40.0),
@@ -194,6 +198,32 @@ impl Making {
         ];
         let ends = inputs.map(|(name, features)| self.stack(name, &[], features, width, 4));
         self.stack("top", &ends, ends.len() as f64 * width, width, 4);
+    }
+
+    fn vgg(&mut self) {
+        let (mut last, mut from): (Vec<usize>, f64) = (Vec::new(), 3.0);
+        let blocks =
+            [(2, 64.0, 224.0), (2, 128.0, 112.0), (3, 256.0, 56.0), (3, 512.0, 28.0), (3, 512.0, 14.0)];
+        for (block, (layers, to, side)) in blocks.into_iter().enumerate() {
+            for layer in 0..layers {
+                let (values, pixels) = (9.0 * from * to, side * side);
+                // The last layer of a block is followed by a pooling of 2 x 2.
+                let output = to * pixels / if layer + 1 == layers { 4.0 } else { 1.0 };
+                let of = [values, to * pixels, output];
+                last = vec![self.add(
+                    format!("block {block} layer {layer}"),
+                    &last,
+                    (2.0, 2.0 * values * pixels),
+                    of,
+                )];
+                from = to;
+            }
+        }
+        for (layer, (from, to)) in
+            [(25_088.0, 4096.0), (4096.0, 4096.0), (4096.0, 1000.0)].into_iter().enumerate()
+        {
+            last = vec![self.dense(format!("dense {layer}"), &last, from, to)];
+        }
     }
 
     fn layers(&mut self, count: usize, width: f64) {

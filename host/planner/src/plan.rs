@@ -94,7 +94,7 @@ impl Plan {
             rows: setting.rows as u32,
             stages: stages.collect(),
             round_seconds: predicted.round,
-            rows_a_second: f64::from(candidate.rows) / predicted.round,
+            rows_a_second: f64::from(setting.shape.rows) / predicted.round,
             bubble: predicted.bubble,
             boundary_bytes,
             weight_bytes,
@@ -108,7 +108,7 @@ impl Plan {
     /// stages of chain`.
     #[must_use]
     pub fn summary(&self) -> String {
-        let Shape { schedule, width, depth, micro, chunks } = self.shape;
+        let Shape { schedule, width, depth, micro, chunks, .. } = self.shape;
         let schedule = schedule.name();
         let runs = if chunks > 1 { format!("{chunks} runs of stages a lane, ") } else { String::new() };
         format!(
@@ -125,7 +125,7 @@ impl Plan {
 
     /// Returns the reason why this plan is worse than the best plan, as text.
     pub(super) fn loses(&self, best: &Self) -> String {
-        let percent = 100.0 * (self.round_seconds / best.round_seconds - 1.0);
+        let percent = 100.0 * (best.rows_a_second / self.rows_a_second - 1.0);
         let (work, waits) = (self.slowest_seconds - best.slowest_seconds, self.waits() - best.waits());
         let stages = self.stages.iter().filter(|stage| stage.recompute).count();
         let others = best.stages.iter().filter(|stage| stage.recompute).count();
@@ -138,6 +138,8 @@ impl Plan {
                 "it is equally fast but was found later; both take {} per round",
                 seconds(self.round_seconds)
             )
+        } else if self.shape.rows != best.shape.rows {
+            format!("its updates have {} rows, against {}", self.shape.rows, best.shape.rows)
         } else if work >= waits {
             let (own, other) = (seconds(self.slowest_seconds), seconds(best.slowest_seconds));
             format!("its slowest lane computes for {own} per round, against {other}{again}")

@@ -37,8 +37,6 @@ pub(super) struct Candidate<'a> {
     pub setting: Setting,
     pub partition: Partition,
     pub counted: Vec<Counted>,
-    /// Number of rows per update.
-    pub rows: u32,
 }
 
 /// Predicted times of a candidate.
@@ -53,6 +51,11 @@ pub(super) struct Predicted {
 impl Candidate<'_> {
     pub(super) fn depth(&self) -> usize {
         self.partition.stages.len()
+    }
+
+    /// Returns the number of rows per update.
+    pub(super) fn rows(&self) -> f64 {
+        f64::from(self.setting.shape.rows)
     }
 
     /// Returns the number of lanes of a replica. Stage k is on lane k mod this number.
@@ -79,7 +82,7 @@ impl Candidate<'_> {
     pub(super) fn bytes(&self) -> (f64, f64) {
         let width = f64::from(self.setting.shape.width);
         let copies = if self.setting.host.is_some() { 1.0 + width } else { 2.0 * (width - 1.0) };
-        (2.0 * f64::from(self.rows) * self.boundaries(), copies * self.weights())
+        (2.0 * self.rows() * self.boundaries(), copies * self.weights())
     }
 
     fn weights(&self) -> f64 {

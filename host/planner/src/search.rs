@@ -60,7 +60,8 @@ fn lattice(graph: &Graph, wanted: &Wanted) -> Option<Lattice> {
     if !wanted.parallel || part.is_chain() {
         return None;
     }
-    let rows = wanted.micro.iter().map(|&micro| wanted.rows.div_ceil(micro.max(1))).max().unwrap_or(1);
+    let most = wanted.rows.iter().copied().max().unwrap_or(1);
+    let rows = wanted.micro.iter().map(|&micro| most.div_ceil(micro.max(1))).max().unwrap_or(1);
     let weight = |operators: &[usize]| -> f64 {
         let operators = operators.iter().filter_map(|&at| graph.operators().get(at));
         operators.map(|of| (of.forward + of.backward).on(f64::from(rows))).sum()
@@ -83,7 +84,7 @@ impl<'a> Search<'a> {
     fn candidate(&self, setting: Setting, partition: Partition) -> Candidate<'a> {
         let Self { graph, machine, wanted, .. } = *self;
         let counted = partition.count(graph, machine, &setting, wanted.parallel);
-        Candidate { machine, setting, partition, counted, rows: wanted.rows }
+        Candidate { machine, setting, partition, counted }
     }
 
     /// Adds candidates for interleaved schedules: runs of equal compute, with boundary operators
@@ -117,6 +118,7 @@ impl<'a> Search<'a> {
         let mut found: Vec<Partition> = Vec::new();
         let cuts = chain::cuts(&self.runs, &pool, &price, &mut states);
         found.extend(cuts.into_iter().map(|(_, cut)| cut));
+        found.extend(chain::balanced(&self.runs, &pool, &price, &mut states));
         found.extend(chain::fills(
             &self.runs,
             &pool,
@@ -154,7 +156,8 @@ impl<'a> Search<'a> {
     }
 
     /// Predicts the candidates, searches among their neighbours, and returns the fastest plan and the
-    /// fastest one with another width, schedule or stages.
+    /// fastest one with another batch, width, schedule or stages. Times are seconds per row, because
+    /// candidates may have different batches.
     fn fastest(&mut self, candidates: Vec<Candidate<'a>>) -> Option<(Plan, Option<Plan>)> {
         let mut budget = BUDGET;
         let mut known = predicted(candidates, &mut budget);
@@ -164,9 +167,9 @@ impl<'a> Search<'a> {
         let mut open: Vec<usize> = (0..known.len()).rev().collect();
         let mut patience = PATIENCE;
         while let Some(at) = open.pop().filter(|_| patience > 0 && budget > 0) {
-            let fastest_s = known.iter().map(|(round_s, _)| *round_s).fold(f64::INFINITY, f64::min);
-            let (round_s, of) = known.get(at)?;
-            if *round_s > fastest_s * SLACK {
+            let fastest_s = known.iter().map(|(row_s, _)| *row_s).fold(f64::INFINITY, f64::min);
+            let (row_s, of) = known.get(at)?;
+            if *row_s > fastest_s * SLACK {
                 break;
             }
             patience -= 1;
@@ -180,11 +183,11 @@ impl<'a> Search<'a> {
                 }
                 self.states += 1;
                 let moved = self.candidate(setting, partition);
-                if !moved.fits() || moved.least() > limit_s * SLACK {
+                if !moved.fits() || moved.least() / moved.rows() > limit_s * SLACK {
                     continue;
                 }
                 budget = budget.saturating_sub(moved.steps());
-                let moved_s = moved.predict().round;
+                let moved_s = moved.predict().round / moved.rows();
                 // A difference in the last digits is no reason to continue.
                 if moved_s < limit_s * (1.0 - 1e-9) {
                     (limit_s, patience) = (moved_s, PATIENCE);
@@ -251,9 +254,11 @@ impl<'a> Search<'a> {
 }
 
 /// Predicts candidates by their lower bounds, the smallest first. Stops if no later one can be among the two
-/// fastest, and at least [`STARTS`] are predicted or the budget is used. Returns the times of a round and the candidates, the fastest first.
+/// fastest, and at least [`STARTS`] are predicted or the budget is used. Returns the seconds per row
+/// and the candidates, the fastest first.
 fn predicted<'a>(candidates: Vec<Candidate<'a>>, budget: &mut u64) -> Vec<(f64, Candidate<'a>)> {
-    let mut bounded: Vec<(f64, Candidate<'_>)> = candidates.into_iter().map(|of| (of.least(), of)).collect();
+    let mut bounded: Vec<(f64, Candidate<'_>)> =
+        candidates.into_iter().map(|of| (of.least() / of.rows(), of)).collect();
     bounded.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut found: Vec<(f64, Candidate<'_>)> = Vec::new();
     for (least_s, candidate) in bounded {
@@ -262,9 +267,9 @@ fn predicted<'a>(candidates: Vec<Candidate<'a>>, budget: &mut u64) -> Vec<(f64, 
             break;
         }
         *budget = budget.saturating_sub(candidate.steps());
-        let round_s = candidate.predict().round;
-        let at = found.partition_point(|(other_s, _)| *other_s <= round_s);
-        found.insert(at, (round_s, candidate));
+        let row_s = candidate.predict().round / candidate.rows();
+        let at = found.partition_point(|(other_s, _)| *other_s <= row_s);
+        found.insert(at, (row_s, candidate));
     }
     found
 }
@@ -272,6 +277,6 @@ fn predicted<'a>(candidates: Vec<Candidate<'a>>, budget: &mut u64) -> Vec<(f64, 
 fn differ(one: &Plan, other: &Plan) -> bool {
     let operators =
         |of: &Plan| -> Vec<Vec<usize>> { of.stages.iter().map(|stage| stage.operators.clone()).collect() };
-    (one.shape.width, one.shape.schedule) != (other.shape.width, other.shape.schedule)
-        || operators(one) != operators(other)
+    let shape = |of: &Plan| (of.shape.rows, of.shape.width, of.shape.schedule);
+    shape(one) != shape(other) || operators(one) != operators(other)
 }

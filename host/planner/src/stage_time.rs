@@ -97,7 +97,7 @@ impl Setting {
     pub(super) fn new(machine: &Machine, wanted: &Wanted, shape: Shape) -> Self {
         Self {
             shape,
-            rows: f64::from(wanted.rows.div_ceil(shape.micro.max(1))),
+            rows: f64::from(shape.rows.div_ceil(shape.micro.max(1))),
             recompute: wanted.recompute,
             copies: wanted.copies,
             lane_copies: wanted.lane_copies,

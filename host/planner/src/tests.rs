@@ -21,7 +21,7 @@ fn chain(count: usize) -> Graph {
 
 fn wanted(rows: u32, schedules: &[PipelineSchedule], micro: &[u32]) -> Wanted {
     Wanted {
-        rows,
+        rows: vec![rows],
         schedules: schedules.to_vec(),
         chunks: None,
         widths: vec![1],
@@ -100,4 +100,5 @@ mod exhaustive;
 mod limits;
 mod models;
 mod program;
+mod protection;
 mod random;

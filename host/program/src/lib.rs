@@ -48,7 +48,7 @@ mod testing;
 pub use buffers::Buffers;
 pub use error::{Error, Result};
 pub use fused_stages::{FusedStage, FusedStages};
-pub use profile::{HostPace, Profile, StageProfile};
+pub use profile::{HostPace, LanesPace, Profile, StageProfile};
 pub use program::{
     Along, Cost, DataShape, Domain, Hops, LossOf, Open, Operation, Over, Parameter, Phase, Place, Port,
     Program, Read, Relation, RowsOf, Scope, SlotOf, SlotSpec, Stage,

@@ -50,6 +50,13 @@ pub struct Profile {
     pub host: HostPace,
     /// Speed of one vCPU of a function.
     pub function: FunctionPace,
+    /// Measured lanes, relative to stages that run alone. `None` if no lanes were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<LanesPace>,
+    /// Seconds of training per row, with updates and without evaluations. `None` if fewer than two
+    /// rounds (updates) were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds_per_row: Option<f64>,
     /// Names of all stages of the profiled program, in order ([`Program::stage_name`]). The stage
     /// numbers in `stages` refer to this list. If the list is empty, `stages` fits any program that
     /// has the stages.
@@ -79,6 +86,18 @@ pub struct HostPace {
     pub seconds_per_value_updated: f64,
     /// Fixed seconds of each step (a stage on one interval of rows), in addition to its
     /// computation.
+    pub seconds_per_step: f64,
+}
+
+/// Speed of lanes that run at the same time. A lane is a worker's share of a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LanesPace {
+    /// Computation time of a lane's steps, divided by the time of their stages when each runs
+    /// alone.
+    pub slowdown: f64,
+    /// Seconds from the end of a step to the start of the next one that waits for it, in addition
+    /// to the transfer of rows.
     pub seconds_per_step: f64,
 }
 
@@ -161,6 +180,8 @@ impl Default for Profile {
                 seconds_per_step: 2.3e-6,
             },
             function: FunctionPace { seconds_per_flop: 4.0 / 134e9, seconds_per_step: 5e-4 },
+            lanes: None,
+            seconds_per_row: None,
             program: Vec::new(),
             stages: Vec::new(),
         }
@@ -194,6 +215,9 @@ impl Profile {
             h.seconds_per_step,
             f.seconds_per_flop,
             f.seconds_per_step,
+            self.lanes.map_or(0.0, |lanes| lanes.slowdown),
+            self.lanes.map_or(0.0, |lanes| lanes.seconds_per_step),
+            self.seconds_per_row.unwrap_or(0.0),
         ];
         let stages = self.stages.iter().flat_map(|s| {
             [

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// Section `[cluster]` of a recipe: the workers of a pipeline, and their links. Each list has one
 /// value for all workers, or one value per worker.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cluster {
     /// Path of a file with this section. Its values are used for all keys that are not set
@@ -35,7 +35,25 @@ pub struct Cluster {
     /// `None`, planners use a built-in value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer_us: Option<u32>,
+    /// Mean number of failures per worker and hour, by which plans choose a protection. If `None`,
+    /// plans expect no failures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failures_per_hour: Option<f64>,
+    /// Time until a failed worker is replaced, in seconds. If `None`, it is
+    /// [`REPLACED_AFTER_S`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced_after_s: Option<u32>,
+    /// Price of a worker and hour, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd_hour: Option<f64>,
+    /// Price of a worker and hour that does not fail, in US dollars. If `None`, there are no such
+    /// workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reliable_usd_hour: Option<f64>,
 }
+
+/// Default of [`Cluster::replaced_after_s`].
+pub const REPLACED_AFTER_S: u32 = 300;
 
 /// Bytes per second that correspond to 1 Mbit/s.
 const MBIT: f64 = 1e6 / 8.0;
@@ -116,13 +134,17 @@ impl Cluster {
         }
         self.host_link_mbits = self.host_link_mbits.or(file.host_link_mbits);
         self.transfer_us = self.transfer_us.or(file.transfer_us);
+        self.failures_per_hour = self.failures_per_hour.or(file.failures_per_hour);
+        self.replaced_after_s = self.replaced_after_s.or(file.replaced_after_s);
+        self.usd_hour = self.usd_hour.or(file.usd_hour);
+        self.reliable_usd_hour = self.reliable_usd_hour.or(file.reliable_usd_hour);
     }
 
     /// Checks that each list has one value, or one per worker.
     ///
     /// # Errors
-    /// Returns [`Error::Together`] for a list of another length, and for a description without
-    /// lanes.
+    /// Returns [`Error::Together`] for a list of another length, for failures without a price, and
+    /// for a description without lanes.
     pub fn check(&self, workers: u32) -> Result<()> {
         if workers == 0 && !self.is_default() {
             return Err(Error::Together {
@@ -131,6 +153,15 @@ impl Cluster {
                 other: "lanes.count",
                 other_found: "0".to_owned(),
                 remedy: "set the number of lanes: lanes.count, or --lanes",
+            });
+        }
+        if let Some(failures) = self.failures_per_hour.filter(|_| self.usd_hour.is_none()) {
+            return Err(Error::Together {
+                key: "cluster.failures_per_hour",
+                found: failures.to_string(),
+                other: "cluster.usd_hour",
+                other_found: "not set".to_owned(),
+                remedy: "set the price of a worker and hour: plans compare costs per row",
             });
         }
         let lists = [

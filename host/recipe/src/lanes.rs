@@ -104,6 +104,10 @@ pub struct LaneSettings {
     /// stash these rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recompute: Vec<u32>,
+    /// Batch sizes (rows per update) from which plans choose the fastest one. If empty, plans have
+    /// the batch of the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub batches: Vec<u32>,
     /// Path of a task profile with measured stage times, by which the stages are divided. If
     /// `None`, times are estimated from operation counts.
     #[serde(skip_serializing_if = "Option::is_none")]

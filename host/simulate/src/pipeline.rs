@@ -12,7 +12,8 @@
 //!
 //! If workers own the weights ([`Places::snapshot_every`]), a failure also costs the round in
 //! flight and, without another worker that has the same weights, all rounds since the last
-//! snapshot.
+//! snapshot. Other workers have the same weights in a pipeline with several replicas, and with
+//! replicated weights ([`Places::replicas`]).
 //!
 //! For comparison, [`checkpointed`] evaluates the same failure trace for training that restarts
 //! from checkpoints. Each failure then costs a restart and all rounds since the last checkpoint.
@@ -101,11 +102,16 @@ pub struct Places {
     /// Additional failures at known times, as pairs of time in seconds and worker. These workers
     /// are replaced too.
     pub trace: Vec<(f64, u32)>,
-    /// Number of updates from one snapshot of the weights to the next, if workers own the weights
-    /// and lose them when they fail. As in a real run, each failure then repeats the round in
-    /// flight. If no other worker has the same weights, the run rolls back to the last snapshot. If
-    /// `None`, failures cost no weights.
+    /// Number of updates from one snapshot of the weights to the next, if workers own the weights.
+    /// As in a real run, each failure then repeats the round in flight. If no other worker has the
+    /// same weights, the run rolls back to the last snapshot. `None` is possible only if no worker
+    /// fails, or if the host owns the weights.
     pub snapshot_every: Option<u32>,
+    /// Time for which the pipeline waits while a snapshot is written, in seconds.
+    pub snapshot_seconds: f64,
+    /// Number of other workers that replicate the weights of a worker, if workers own the weights.
+    /// They are the workers before it. After each update they receive its gradients.
+    pub replicas: u32,
 }
 
 /// Result of a simulated pipeline.
@@ -201,8 +207,29 @@ impl Pipeline {
         if places.snapshot_every == Some(0) {
             return refuse("updates between snapshots", "0".to_owned(), "at least 1");
         }
+        let fails = preemption.per_hour > 0.0 || preemption.bursts_per_hour > 0.0 || !places.trace.is_empty();
+        if fails && places.owner == Owner::Worker {
+            // A real run refuses the same combinations.
+            if self.residence != Residence::Workers {
+                let found = format!("{:?}, and workers own the weights", self.residence);
+                return refuse(
+                    "the location of stashed rows",
+                    found,
+                    "the workers, or weights that the host owns",
+                );
+            }
+            if places.snapshot_every.is_none() {
+                let found = "none, and workers that fail own the weights".to_owned();
+                return refuse(
+                    "updates between snapshots",
+                    found,
+                    "at least 1, or weights that the host owns",
+                );
+            }
+        }
         let shares = [
             ("update seconds", self.update),
+            ("seconds of a snapshot", places.snapshot_seconds),
             ("dollars per hour", places.usd_hour),
             ("jitter", places.jitter),
             ("failures per hour", preemption.per_hour),

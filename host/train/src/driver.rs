@@ -47,6 +47,7 @@ pub(crate) use self::tuning::{Money, Tuning};
 pub(crate) use self::watch::Watch;
 use crate::budget::Budget;
 use crate::error::{Error, Result, at};
+use crate::logs::Profiler;
 use crate::stop::Stop;
 use crate::undefined;
 use crate::weights::Refused;
@@ -179,6 +180,7 @@ impl Training<'_> {
                     Ok([stop, Some(Event::Evaluated { round })])
                 }
                 Action::Evaluate { round } => {
+                    state.logs.profile.iter_mut().for_each(Profiler::evaluates);
                     forward(machine, evaluator, evaluation, state, round, Some(stop))?;
                     let found = measured(evaluation)?;
                     tracing::debug!(

@@ -91,7 +91,7 @@ pub use nan_trace::{NanTrace, Written};
 pub use options::Options;
 pub use plan::{
     FunctionsPlan, HostPlan, LanePlan, LanesPlan, LayerFirst, LayerPlan, PipelinePlan, Plan, PlannedPipeline,
-    SpanPlan, StagePlan, plan, plan_on,
+    Protections, SpanPlan, StagePlan, plan, plan_on,
 };
 pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, open_for, predict, predict_on};
 pub use profile::profile;

@@ -16,7 +16,7 @@ use serde::Serialize;
 pub(crate) use self::lane_needs::{check_workers, needs, owning_lanes};
 pub use self::lanes::{HostPlan, LanePlan, LanesPlan};
 pub(crate) use self::pipeline::Planning;
-pub use self::pipeline::{PipelinePlan, PlannedPipeline};
+pub use self::pipeline::{PipelinePlan, PlannedPipeline, Protections};
 use crate::data::checked;
 use crate::defaults;
 use crate::driver::stage_bytes;

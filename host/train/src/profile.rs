@@ -4,17 +4,26 @@
 //! The time of a stage on r rows is modelled as a + b r seconds. Trainings with different numbers
 //! of micro-batches per batch measure the mean time per row s = a (1 / r) + b for different r. This
 //! is linear in 1 / r, so a and b are fitted by least squares, with neither below 0.
+//!
+//! Steps take longer in lanes (shares of a pipeline) than alone, because lanes share caches and
+//! memory, and each step waits until its input rows have arrived. If the run has lanes, one more
+//! training measures by how much ([`LanesPace`]). The time from one step to the next is the one with
+//! which the planner predicts the measured time per row.
 
 use std::io::Write as _;
 use std::path::Path;
 
-use eciton_program::{HostPace, Profile};
-use eciton_recipe::Config;
+use eciton_program::{HostPace, LanesPace, Profile, StageProfile};
+use eciton_recipe::executor::ExecutorKind;
+use eciton_recipe::{Config, LaneSettings, Workers};
 use eciton_runs::report::Observer;
 
 use crate::error::{Error, Result};
 use crate::logs::{Recording, read_profile};
 use crate::options::Options;
+
+/// Number of times that the interval of possible times between two steps is halved.
+const HALVINGS: u32 = 8;
 
 /// Measures the time of each stage per call and per row, and returns the fitted profile. The
 /// function trains once for each number in `parts`, which is the number of micro-batches per batch,
@@ -22,7 +31,7 @@ use crate::options::Options;
 ///
 /// # Errors
 /// Returns the errors of [`crate::train`], and [`Error::Plan`] if `parts` has fewer than two
-/// different numbers.
+/// different numbers. If the run has lanes, they are measured as well ([`LanesPace`]).
 pub fn profile(
     config: &Config,
     options: &Options,
@@ -44,8 +53,7 @@ pub fn profile(
     let options = Options { out: None, seeds: 1, recording, ..options.clone() };
     let mut measured: Vec<(f64, Profile)> = Vec::with_capacity(sizes.len());
     for &parts in &sizes {
-        let mut config = config.clone();
-        config.lanes = eciton_recipe::LaneSettings::default();
+        let mut config = alone(config);
         match config.batch.is_on() {
             true => config.batch.micro = parts,
             false => config.run.intervals = Some(parts),
@@ -80,9 +88,84 @@ pub fn profile(
     fitted.host.seconds_per_value_updated = median(&measured, |host| host.seconds_per_value_updated);
     fitted.host.seconds_per_value_added = median(&measured, |host| host.seconds_per_value_added);
     fitted.source = format!("{}, with {sizes:?} micro-batches per batch", fitted.source);
+    fitted.seconds_per_row = None;
     fitted.check()?;
     write(path, &fitted)?;
+    if config.lanes.lanes.count > 0 {
+        fitted.lanes = Some(lanes(config, &options, &fitted, path, observer)?);
+        fitted.check()?;
+        write(path, &fitted)?;
+    }
     Ok(fitted)
+}
+
+/// Returns the configuration without lanes and workers. If there are lanes, stages are measured on
+/// one thread.
+fn alone(config: &Config) -> Config {
+    let mut config = config.clone();
+    if config.lanes.lanes.count > 0 {
+        config.run.threads = Some(1);
+    }
+    if config.executor.kind.has_workers() {
+        config.executor.kind = ExecutorKind::Local;
+    }
+    (config.lanes, config.workers) = (LaneSettings::default(), Workers::default());
+    config.cluster = eciton_recipe::Cluster::default();
+    config
+}
+
+/// Trains with the lanes of `config`, and compares them with the planner's prediction. `alone` is
+/// the profile of the stages alone, which is also the content of the file `path`.
+fn lanes(
+    config: &Config,
+    options: &Options,
+    alone: &Profile,
+    path: &Path,
+    observer: &mut dyn Observer,
+) -> Result<LanesPace> {
+    let missing = |what: &str| Error::Internal(format!("the profile of the lanes has no {what}"));
+    let mut config = config.clone();
+    config.lanes.profile = path.to_str().map(str::to_owned);
+    let dry = Options { recording: Recording::default(), ..options.clone() };
+    let planned_seconds = |pace: LanesPace| -> Result<f64> {
+        write(path, &Profile { lanes: Some(pace), ..alone.clone() })?;
+        let planned = crate::plan::plan(&config, &dry)?.planned.ok_or_else(|| missing("plan"))?;
+        Ok(1.0 / planned.own.rows_per_second)
+    };
+    let file = path.with_extension("lanes.partial");
+    let recording = Recording { profile: Some(file.clone()), ..Recording::default() };
+    let trained = crate::train(&config, &Options { recording, ..options.clone() }, observer);
+    let measured = trained.and_then(|_| read_profile(&file));
+    // Without a run there may be no file.
+    let _ = std::fs::remove_file(&file);
+    let measured = measured?;
+    let seconds = measured.seconds_per_row.ok_or_else(|| missing("rounds: train for more epochs"))?;
+    let draft = crate::plan::plan(&config, &dry)?;
+    let rows = f64::from(config.batch.rows.unwrap_or(draft.vertices).min(draft.vertices));
+    let calls = f64::from(draft.intervals.max(1)) / rows.max(1.0);
+    let of_lanes = |stage: &StageProfile| stage.host_seconds_per_row.or(stage.function_seconds_per_row);
+    let in_lanes: f64 = measured.stages.iter().filter_map(of_lanes).sum();
+    let each = |stage: &StageProfile| {
+        Some(stage.host_seconds_per_row? + calls * stage.host_seconds_per_call.unwrap_or(0.0))
+    };
+    let by_stage: f64 = alone.stages.iter().filter_map(each).sum();
+    if !(in_lanes > 0.0 && by_stage > 0.0) {
+        return Err(missing("times of steps"));
+    }
+    let slowdown = in_lanes / by_stage;
+    // The predicted time grows with the time of a step.
+    let mut pace = LanesPace { slowdown, seconds_per_step: 0.0 };
+    let (mut least, mut most) = (0.0, seconds / calls);
+    if planned_seconds(pace)? < seconds {
+        for _ in 0..HALVINGS {
+            pace.seconds_per_step = f64::midpoint(least, most);
+            match planned_seconds(pace)? < seconds {
+                true => least = pace.seconds_per_step,
+                false => most = pace.seconds_per_step,
+            }
+        }
+    }
+    Ok(pace)
 }
 
 /// Returns the median of a value over several profiles.

@@ -1,7 +1,7 @@
 //! Prints tables of published systems next to the results of the simulation.
 //!
 //! `cargo run --release -p eciton-tests --example reproduce -- SYSTEM [--json]`. The systems are
-//! `dorylus`, `pipedream-2bw`, `graphpipe`, `bamboo` and `dpfp`. Published values are quoted from
+//! `dorylus`, `pipedream-2bw`, `graphpipe`, `bapipe`, `bamboo` and `dpfp`. Published values are quoted from
 //! memory. A few parameters are fitted to one row of a table, and the simulator of `eciton simulate`
 //! predicts the other rows. `docs/research/published-systems.md` lists the fitted parameters and
 //! explains the errors. Prices and times come from `infra/cloud.toml`, or from the file that
@@ -30,10 +30,11 @@ With --json, prints one JSON object. Equal inputs give identical bytes.
 type Reproduce = fn(&Prices, bool) -> Result<String, Error>;
 
 /// Published systems, each with the function that reproduces its tables.
-const SYSTEMS: [(&str, Reproduce); 5] = [
+const SYSTEMS: [(&str, Reproduce); 6] = [
     ("dorylus", dorylus::text::reproduced),
     ("pipedream-2bw", |_, json| pipelines::text("pipedream-2bw", pipelines::two_buffers()?, json)),
     ("graphpipe", |_, json| pipelines::text("graphpipe", pipelines::branches()?, json)),
+    ("bapipe", |_, json| pipelines::text("bapipe", pipelines::balanced()?, json)),
     ("bamboo", |_, json| pipelines::text("bamboo", pipelines::preempted(pipelines::HOURS)?, json)),
     ("dpfp", |_, json| receptive::reproduced(json)),
 ];

@@ -1,16 +1,21 @@
-//! Tables of pipelines (PipeDream-2BW, GraphPipe, Bamboo): the published result, and the result of
-//! the planner and the simulated world.
+//! Tables of pipelines (PipeDream-2BW, GraphPipe, BaPipe, Bamboo): the published result, and the
+//! result of the planner and the simulated world.
+
+mod preempted;
 
 use std::fmt::Write as _;
+use std::time::Instant;
 
 use eciton_engine::Residence;
 use eciton_planner::models::{Speed, published};
 use eciton_planner::{Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
-use eciton_simulate::pipeline::{Owner, Pipeline, Places, Preemption, checkpointed};
+use eciton_simulate::pipeline::{Owner, Pipeline, Places, Preemption};
 use serde::Serialize;
 
 use crate::error::Error;
+
+pub(crate) use preempted::preempted;
 
 /// Estimated speed of a V100 of 16 GB: 40 % of its 125 TFLOP/s, 5 us per kernel, and links of 100
 /// Gbit/s.
@@ -19,13 +24,10 @@ const LANE: Lane = Lane { pace: 1.0, memory: Some(16e9), link: 12.5e9 };
 /// Copies of the weights in mixed precision: a gradient of 2 bytes, and main weights and two
 /// moments of 4 bytes each, in units of 2-byte weights.
 const COPIES: f64 = 7.0;
-/// Hours that a preempted run is simulated for a table, and how many runs there are.
+/// Number of hours for which a preempted run is simulated for a table.
 pub(crate) const HOURS: f64 = 2.0;
-const SEEDS: u64 = 2;
-/// Prices of a p3.2xlarge on demand and as a spot instance, in USD per hour (Thorpe et al. 2023,
-/// section 6).
-const ON_DEMAND: f64 = 3.06;
-const SPOT: f64 = 0.918;
+/// Bandwidth of a worker's link in BaPipe's table, in bytes per second: 10 Gbit/s.
+const BAPIPE_LINK: f64 = 1.25e9;
 
 /// Bandwidth of a host's link, in bytes per second: 25 Gbit/s.
 const HOST_LINK: f64 = 3.125e9;
@@ -73,7 +75,7 @@ fn line(what: String, published: &str, ours: String, why: String) -> Line {
 
 fn wanted(rows: u32, schedules: &[PipelineSchedule], micro: &[u32], widths: &[u32]) -> Wanted {
     Wanted {
-        rows,
+        rows: vec![rows],
         schedules: schedules.to_vec(),
         chunks: None,
         widths: widths.to_vec(),
@@ -159,8 +161,13 @@ fn branches_of(cases: &[(&str, u32, &str)]) -> Result<Vec<Line>, Error> {
         let graph = published(name, SPEED)?;
         let of = wanted(64, &[PipelineSchedule::Flush], &[4, 8, 16, 32, 64], &[1]);
         let machine = Machine::equal(lanes, LANE);
+        let begun = Instant::now();
         let side_by_side = plan(&graph, &machine, &of)?;
+        let took = begun.elapsed().as_secs_f64();
+        let begun = Instant::now();
         let chain = plan(&graph, &machine, &Wanted { parallel: false, ..of })?;
+        let chain_took = begun.elapsed().as_secs_f64();
+        let most = |plan: &Plan| plan.stages.iter().map(|stage| stage.memory).fold(0.0, f64::max);
         let factor = side_by_side.plan.rows_a_second / chain.plan.rows_a_second;
         let in_flight = |plan: &Plan| plan.stages.iter().map(|stage| stage.in_flight).max().unwrap_or(0);
         lines.push(line(
@@ -168,11 +175,21 @@ fn branches_of(cases: &[(&str, u32, &str)]) -> Result<Vec<Line>, Error> {
             gain,
             format!("{factor:.2}x"),
             format!(
-                "at most {} micro-batches in flight against {}; {} states visited against {}",
+                "at most {} micro-batches in flight against {}, {:.2} GB at the largest worker against {:.2} GB",
                 in_flight(&side_by_side.plan),
                 in_flight(&chain.plan),
-                side_by_side.states,
-                chain.states
+                most(&side_by_side.plan) / 1e9,
+                most(&chain.plan) / 1e9
+            ),
+        ));
+        lines.push(line(
+            format!("{name}, {lanes} lanes: planning with branches relative to the planner of chains"),
+            "9x to 21x faster than Piper and PipeDream",
+            format!("{:.2}x the time", took / chain_took),
+            format!(
+                "{took:.2} s and {} states against {chain_took:.2} s and {}; the chain planner here takes no \
+                 more states for branches, so neither peer of the paper is slower than it",
+                side_by_side.states, chain.states
             ),
         ));
     }
@@ -193,11 +210,13 @@ fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error
                 link: LANE.link,
                 owner,
                 paces: Vec::new(),
-                usd_hour: ON_DEMAND,
+                usd_hour: 0.0,
                 jitter: 0.0,
                 preemption: Preemption::default(),
                 trace: Vec::new(),
                 snapshot_every: None,
+                snapshot_seconds: 0.0,
+                replicas: 0,
             };
             Pipeline::planned(&found, &graph, Residence::Host).run(&places, rounds * round, 0)
         };
@@ -216,82 +235,41 @@ fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error
     Ok(lines)
 }
 
-/// Simulates Bamboo on 48 spot instances (Thorpe et al. 2023, section 6): a language model under
-/// preemption.
+/// Compares pipelines of BaPipe's planner with data parallelism and with an equal cut (Zhao et al.
+/// 2020), on workers of two speeds.
 ///
 /// # Errors
-/// Returns the errors of [`plan`] and of [`Pipeline::run`].
-pub(crate) fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
-    let graph = published("gpt-1.3b", SPEED)?;
-    let of = wanted(1024, &[PipelineSchedule::Flush], &[64], &[4]);
-    let found = planned(&graph, 48, &of)?;
-    let seconds = hours * 3600.0;
-    let count = found.shape.width * found.shape.depth;
+/// Returns the errors of [`plan`].
+pub(crate) fn balanced() -> Result<Vec<Line>, Error> {
     let mut lines = Vec::new();
-    for per_hour in [0.1, 0.16, 0.33] {
-        // A third of all failures come in bursts of four in one of three zones.
-        let bursts = per_hour / 3.0 * f64::from(count) / (4.0 * 3.0);
-        let preemption = Preemption {
-            per_hour: per_hour * 2.0 / 3.0,
-            bursts_per_hour: bursts,
-            burst: 4,
-            zones: 3,
-            back: 300.0,
-        };
-        let places = |usd_hour, preemption| Places {
-            link: LANE.link,
-            owner: Owner::Worker,
-            paces: Vec::new(),
-            usd_hour,
-            jitter: 0.05,
-            preemption,
-            trace: Vec::new(),
-            snapshot_every: None,
-        };
-        let run = |residence, places: &Places| -> Result<(f64, f64), Error> {
-            let (mut rows, mut value) = (0.0, 0.0);
-            for seed in 0..SEEDS {
-                let report = Pipeline::planned(&found, &graph, residence).run(places, seconds, seed)?;
-                rows += report.rows_per_s / SEEDS as f64;
-                value += report.rows_per_s * seconds / report.usd / SEEDS as f64;
-            }
-            Ok((rows, value))
-        };
-        let spot = places(SPOT, preemption);
-        let quiet = Pipeline::planned(&found, &graph, Residence::Host);
-        let quiet = quiet.run(&places(ON_DEMAND, Preemption::default()), seconds, 0)?;
-        let (steady, steady_value) = (quiet.rows_per_s, quiet.rows_per_s * seconds / quiet.usd);
-        let (host, host_value) = run(Residence::Host, &spot)?;
-        let (alone, _) = run(Residence::Workers, &spot)?;
-        let (shadowed, _) = run(Residence::Redundant, &spot)?;
-        let round = f64::from(found.rows * found.shape.micro) / steady;
-        let restarts = (0..SEEDS)
-            .map(|seed| f64::from(checkpointed(&preemption, (count, round), (10, 300.0), seconds, seed)))
-            .sum::<f64>()
-            / SEEDS as f64;
-        let restarted = restarts * f64::from(found.rows * found.shape.micro) / seconds;
-        let percent = 100.0 * per_hour;
-        lines.push(line(
-            format!("{count} workers, {percent:.0} % failures per hour: rows per second relative to checkpoint and restart"),
-            "3.7x",
-            format!("{:.2}x", host / restarted),
-            format!(
-                "the host has the rows between stages, so a failure costs one step; stashes on workers {:.2}x, with \
-                 redundant computation {:.2}x; a restart takes 300 s and up to 10 rounds of {round:.1} s",
-                alone / restarted,
-                shadowed / restarted
-            ),
-        ));
-        lines.push(line(
-            format!("{count} workers, {percent:.0} % failures per hour: rows per dollar relative to on-demand machines"),
-            "2.4x",
-            format!("{:.2}x", host_value / steady_value),
-            format!(
-                "the spot discount alone is {:.2}x; {:.0} % of the rate without failures remains",
-                ON_DEMAND / SPOT,
-                100.0 * host / steady
-            ),
-        ));
+    for (name, rows) in [("vgg-16", 512), ("gpt-1.3b", 256)] {
+        let graph = published(name, SPEED)?;
+        for lanes in [2u32, 4, 8] {
+            // Without limits of memory, so that data parallelism fits. Every second worker has half the speed.
+            let lane =
+                |at| Lane { pace: if at % 2 == 0 { 1.0 } else { 0.5 }, memory: None, link: BAPIPE_LINK };
+            let machine = Machine { lanes: (0..lanes).map(lane).collect(), host: None, transfer: 0.0 };
+            let of = |widths: &[u32], micro: &[u32]| wanted(rows, &[PipelineSchedule::Flush], micro, widths);
+            let micro = [1, 2, 4, 8, 16, 32].map(|times| times * lanes);
+            let ours = plan(&graph, &machine, &of(&[1], &micro))?.plan;
+            let data = plan(&graph, &machine, &of(&[lanes], &[lanes, 2 * lanes]))?.plan;
+            let most = |plan: &Plan| plan.stages.iter().map(|stage| stage.memory).fold(0.0, f64::max);
+            let factor = ours.rows_a_second / data.rows_a_second;
+            lines.push(line(
+                format!(
+                    "{name}, {lanes} workers of two speeds: pipeline relative to data parallelism (BaPipe)"
+                ),
+                "up to 3.2x, 4x less memory",
+                format!("{factor:.2}x, {:.2}x less memory", most(&data) / most(&ours)),
+                format!(
+                    "{}; data parallelism waits {:.0} % of a round for gradients of {:.0} MB per worker over \
+                     10 Gbit/s, and all workers wait for the slow ones",
+                    ours.summary(),
+                    100.0 * data.update_seconds / data.round_seconds,
+                    graph.operators().iter().map(|of| of.weights).sum::<f64>() / 1e6
+                ),
+            ));
+        }
     }
     Ok(lines)
 }
@@ -301,11 +279,11 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_macros)]
     use super::*;
 
-    fn figure(line: &Line) -> f64 {
+    pub(super) fn figure(line: &Line) -> f64 {
         line.ours.split('x').next().unwrap().parse().unwrap()
     }
 
-    fn show(lines: &[Line]) {
+    pub(super) fn show(lines: &[Line]) {
         for Line { what, published, ours, why } in lines {
             println!("{what}: published {published}, ours {ours} ({why})");
         }
@@ -314,8 +292,8 @@ mod tests {
     /// Checks that each published gain is reproduced, and that plans run as predicted.
     fn hold(lines: &[Line], least: f64) {
         show(lines);
-        let (planned, run): (Vec<&Line>, Vec<&Line>) =
-            lines.iter().partition(|line| line.published != "no figure");
+        let lines = lines.iter().filter(|line| !line.published.contains("faster than"));
+        let (planned, run): (Vec<&Line>, Vec<&Line>) = lines.partition(|line| line.published != "no figure");
         assert!(planned.iter().all(|line| figure(line) > least));
         // Transfers of branches wait for each other longer than the planner predicts.
         assert!(run.len() == 3 && run.iter().all(|line| (0.75..1.1).contains(&figure(line))), "{run:?}");
@@ -328,16 +306,15 @@ mod tests {
     }
 
     #[test]
-    fn two_buffers_win_as_published() {
-        hold(&two_buffers_of(&[("gpt-1.3b", 16)], &[64]).unwrap(), 1.1);
+    fn pipelines_beat_data_parallelism_where_gradients_are_large() {
+        let lines = balanced().unwrap();
+        show(&lines);
+        let most = lines.iter().map(figure).fold(0.0, f64::max);
+        assert!(lines.len() == 6 && most > 1.5, "{most}");
     }
 
     #[test]
-    fn preempted_pipelines_keep_most_of_their_pace() {
-        let lines = preempted(0.05).unwrap();
-        show(&lines);
-        let restarts: Vec<f64> = lines.iter().step_by(2).map(figure).collect();
-        assert!(restarts.iter().all(|factor| *factor >= 1.0) && restarts[2] > 1.0, "{restarts:?}");
-        assert!(lines.iter().skip(1).step_by(2).all(|line| figure(line) > 1.5));
+    fn two_buffers_win_as_published() {
+        hold(&two_buffers_of(&[("gpt-1.3b", 16)], &[64]).unwrap(), 1.1);
     }
 }

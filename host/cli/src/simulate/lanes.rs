@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use eciton_engine::{Residence, Takeover};
 use eciton_planner::models::{Speed, published};
-use eciton_planner::{Graph, Host, HostWork, Lane, Machine, Plan, Wanted, plan};
+use eciton_planner::{Failures, Graph, Host, HostWork, Lane, Machine, Plan, Wanted, plan, protect};
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
 use eciton_simulate::pipeline::{Owner, Pipeline, PipelineReport, Places, Preemption, checkpointed};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::protection::{self, Compared, Comparison, failed};
 use crate::text::{bytes, counted, grouped, percent, seconds};
 
 /// Bytes per second that correspond to 1 Gbit/s.
@@ -40,7 +41,7 @@ const CHECKPOINT: (u32, f64) = (10, 300.0);
 #[command(next_help_heading = "Lanes (--pipeline)")]
 pub(super) struct Arguments {
     /// Simulate a pipeline of this model instead of a graph: gpt-1.3b, gpt-2.2b, gpt-3.9b, dlrm,
-    /// candle-uno, transformer-4x8, transformer-8x4, transformer-16x2, or layers-LxW
+    /// candle-uno, vgg-16, transformer-4x8, transformer-8x4, transformer-16x2, or layers-LxW
     #[arg(long, value_name = "MODEL")]
     pub(super) pipeline: Option<String>,
     /// Number of workers, with one lane each
@@ -52,9 +53,9 @@ pub(super) struct Arguments {
     /// Number of micro-batches per update [default: chosen by the planner]
     #[arg(long, value_name = "N")]
     micro: Option<u32>,
-    /// Number of rows per update
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    rows: u32,
+    /// Number of rows per update, or several from which the planner chooses, such as 256,512
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "256")]
+    rows: Vec<u32>,
     /// Pipeline schedule: gpipe, 1f1b, 2bw or interleaved
     #[arg(long, value_name = "NAME", value_parser = schedule, default_value = "1f1b")]
     schedule: PipelineSchedule,
@@ -78,17 +79,29 @@ pub(super) struct Arguments {
     /// --worker-memory, --link and --host-link. With host_link_mbits, the host relays rows
     #[arg(long, value_name = "FILE", conflicts_with_all = ["worker_memory", "link", "host_link"])]
     cluster: Option<PathBuf>,
-    /// Location of stashed activations
-    #[arg(long, value_enum, default_value_t = HoldName::Host)]
+    /// Location of stashed activations. host and redundant need --host-link: the host owns the
+    /// weights
+    #[arg(long, value_enum, default_value_t = HoldName::Workers)]
     hold: HoldName,
     /// Workers that take over the lanes of a failed worker [default: peers, if the pipeline is at
     /// least 2 wide and --hold is not redundant]
     #[arg(long, value_enum)]
     takeover: Option<TakeoverName>,
-    /// Number of updates between snapshots of the weights, which workers own. A failure that costs
-    /// weights rolls back to the last snapshot [default: failures cost no weights]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    snapshot_every: Option<u32>,
+    /// Number of updates between snapshots of the weights, which workers own without --host-link. A
+    /// failure that costs weights rolls back to the last snapshot
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    snapshot_every: u32,
+    /// Number of other workers that replicate the weights of a worker, without --host-link
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    replicas: u32,
+    /// Compare protections against failures (snapshots, replicas, width, redundant computation) by
+    /// costs per row, and simulate each with five seeds
+    #[arg(long, conflicts_with_all = ["replicas", "takeover", "failure_trace", "draw"])]
+    protect: bool,
+    /// Price of a worker that does not fail, in US dollars per hour, with --protect [default: no
+    /// such workers]
+    #[arg(long, value_name = "USD", requires = "protect")]
+    reliable_usd_hour: Option<f64>,
     /// Rate of independent failures per worker and hour
     #[arg(long, alias = "lost", value_name = "P", default_value_t = 0.0)]
     failures: f64,
@@ -211,7 +224,7 @@ impl Arguments {
     /// Returns the search space that the flags give the planner.
     fn wanted(&self) -> Wanted {
         Wanted {
-            rows: self.rows,
+            rows: self.rows.clone(),
             schedules: vec![self.schedule],
             chunks: self.chunks,
             widths: self.width.map_or_else(|| (1..=self.lanes.min(8)).collect(), |width| vec![width]),
@@ -280,6 +293,10 @@ pub(super) fn run(
     let trace = read_losses(arguments.failure_trace.as_deref())?;
     let graph = published(model, Speed { flops: arguments.tflops * 1e12, start: START }).map_err(refused)?;
     let cluster = arguments.machine()?;
+    if arguments.protect {
+        let prices = format!("{}, {}", prices.date, prices.region);
+        return protections(model, arguments, (&graph, &cluster), (usd_hour, jitter, prices, json), output);
+    }
     let planned = plan(&graph, &cluster, &arguments.wanted()).map_err(refused)?.plan;
     let residence = match arguments.hold {
         HoldName::Host => Residence::Host,
@@ -311,13 +328,11 @@ pub(super) fn run(
         jitter,
         preemption,
         trace,
-        snapshot_every: arguments.snapshot_every,
+        snapshot_every: Some(arguments.snapshot_every),
+        snapshot_seconds: 0.0,
+        replicas: arguments.replicas,
     };
     let simulated = arguments.hours.map_or(ROUNDS * planned.round_seconds, |hours| 3600.0 * hours);
-    let failed = |e: eciton_simulate::Error| match e {
-        eciton_simulate::Error::Failed { .. } => Failure::Failed(e.to_string()),
-        other => Failure::usage(&other),
-    };
     let report = pipeline.run(&places, simulated, seed).map_err(failed)?;
     let grid = pipeline.grid().map_err(failed)?;
     if let Some(path) = &arguments.draw {
@@ -409,6 +424,70 @@ pub(super) fn run(
     for (at, line) in grid.text().lines().enumerate() {
         row(if at == 0 { "schedule" } else { "" }, line.to_owned());
     }
+    Ok(())
+}
+
+/// Protections of a pipeline, which `eciton simulate --pipeline MODEL --protect --json` prints.
+#[derive(Serialize)]
+struct Protections<'a> {
+    event: &'static str,
+    model: &'a str,
+    failures_per_hour: f64,
+    replaced_after_s: f64,
+    hours: f64,
+    seeds: u64,
+    usd_hour: f64,
+    prices: String,
+    /// Share by which the cheapest protection in the simulation is cheaper than the chosen one.
+    cheaper_by: f64,
+    protections: &'a [Compared],
+}
+
+/// Compares protections of the named model, and prints the cheapest first.
+fn protections(
+    model: &str,
+    arguments: &Arguments,
+    (graph, machine): (&Graph, &Machine),
+    (usd_hour, jitter, prices, json): (f64, f64, String, bool),
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let preemption = arguments.preemption();
+    // A burst fails `burst` workers of one zone.
+    let bursts = preemption.bursts_per_hour * f64::from(preemption.zones) * f64::from(preemption.burst);
+    let slowest = machine.lanes.iter().map(|lane| lane.link).fold(f64::INFINITY, f64::min);
+    let failures = Failures {
+        per_hour: preemption.per_hour + bursts / f64::from(arguments.lanes.max(1)),
+        replaced_after: preemption.back,
+        usd_hour,
+        reliable_usd_hour: arguments.reliable_usd_hour,
+        snapshot_link: machine.host.map_or(slowest, |host| host.link),
+    };
+    let all = protect(graph, machine, &arguments.wanted(), &failures).map_err(|e| Failure::usage(&e))?;
+    let reliable_usd_hour = arguments.reliable_usd_hour;
+    let comparison =
+        Comparison { all: &all, graph, machine, preemption, jitter, usd_hour, reliable_usd_hour };
+    let hours = arguments.hours.unwrap_or(protection::HOURS);
+    let compared = comparison.run(Some(hours))?;
+    if json {
+        output.json(&Protections {
+            event: "protections",
+            model,
+            failures_per_hour: failures.per_hour,
+            replaced_after_s: failures.replaced_after,
+            hours,
+            seeds: protection::SEEDS,
+            usd_hour,
+            prices,
+            cheaper_by: protection::cheapest(&compared).map_or(0.0, |(_, by)| by),
+            protections: &compared,
+        });
+        return Ok(());
+    }
+    let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
+    let replaced = seconds(failures.replaced_after);
+    row("failures", format!("{} per worker and hour, replaced after {replaced}", failures.per_hour));
+    protection::print(&compared, Some(hours), &mut row);
+    row("prices", format!("${usd_hour} per worker and hour; prices of {prices}"));
     Ok(())
 }
 

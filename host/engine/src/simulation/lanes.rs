@@ -423,20 +423,25 @@ impl<'a> World<'a> {
         // One that was let in behind a last step stays where that step went with its worker.
         let most = self.caps[lane as usize] + if self.lost { self.settings.credit - 1 } else { 0 };
         assert!(open <= most, "{open} visits on lane {lane}, {:?}", self.caps);
-        // Nothing that goes back waits on this lane while something goes forward, or the other way
-        // round. A worker that runs lanes of several replicas does forward steps first.
-        let first = order == Order::BackwardFirst;
+        // No forward step of an admitted visit, or of the next one if the cap allows it, waits on
+        // this lane while a backward step begins. A worker that runs lanes of several replicas has
+        // an order of its own.
         let is_shared = self.settings.takeover() == Takeover::Peers && !self.gone.is_empty();
-        if self.is_back(step.stage) != first && !is_shared {
+        if self.is_back(step.stage) && !is_shared {
             for stage in (0..self.program.computing().len() as u16).map(StageId) {
-                let on_lane = self.lane(stage) == lane && self.is_back(stage) == first;
+                let on_lane = self.lane(stage) == lane && !self.is_back(stage);
                 for other in self.share(self.replica(interval)) {
                     let round = self.rounds[other as usize];
                     let waits = Step { round, stage, interval: IntervalId(other) };
                     let chunk = self.program.stage(stage).unwrap().chunk;
                     let inside =
                         self.steps((lane, chunk), round, other).iter().any(|of| self.done.contains(of));
-                    let could = on_lane && (first || inside) && round > Round(0);
+                    let enters = || {
+                        open < self.caps[lane as usize]
+                            && order != Order::ForwardFirst
+                            && self.earlier((lane, chunk), round, other).is_none()
+                    };
+                    let could = on_lane && round > Round(0) && (inside || enters());
                     let passed = could && !self.begun.contains(&waits) && self.is_ready(waits);
                     assert!(!passed, "{step} before {waits}, {order:?}");
                 }

@@ -137,7 +137,7 @@ fn is_in_order(graph: &Graph, stage_of: &[usize], order: &[usize]) -> bool {
 
 /// Returns the smallest predicted time of a round over all partitions of a graph into stages, and all
 /// assignments of stages to lanes. It is infinite if no partition fits.
-fn least_round(graph: &Graph, machine: &Machine, setting: Setting, rows: u32) -> (f64, Vec<StageOf>) {
+fn least_round(graph: &Graph, machine: &Machine, setting: Setting) -> (f64, Vec<StageOf>) {
     let mut least = (f64::INFINITY, Vec::new());
     with_sets(graph.len(), machine.lanes.len(), &mut Vec::new(), &mut |stage_of, stages| {
         let operators = |at: usize| (0..graph.len()).filter(|&of| stage_of[of] == at).collect::<Vec<_>>();
@@ -152,7 +152,7 @@ fn least_round(graph: &Graph, machine: &Machine, setting: Setting, rows: u32) ->
                 let stages = order.iter().zip(lanes).map(stage).collect();
                 let partition = Partition { planner: Planner::Chain, stages };
                 let counted = partition.count(graph, machine, &setting, true);
-                let candidate = Candidate { machine, setting, partition, counted, rows };
+                let candidate = Candidate { machine, setting, partition, counted };
                 if candidate.fits() && candidate.least() < least.0 {
                     let round_s = candidate.predict().round;
                     if round_s < least.0 {
@@ -184,7 +184,7 @@ fn compare_rounds(what: &str, seed: u64, lanes: u64, graph: fn(&mut Random) -> G
         let machine = random::machine(&mut random, lanes);
         let setting = random::setting(&mut random, &machine);
         let wanted = Wanted {
-            rows: setting.rows as u32 * setting.shape.micro,
+            rows: vec![setting.shape.rows],
             schedules: vec![setting.shape.schedule],
             chunks: None,
             widths: vec![1],
@@ -195,7 +195,7 @@ fn compare_rounds(what: &str, seed: u64, lanes: u64, graph: fn(&mut Random) -> G
             lane_copies: setting.lane_copies,
             work: setting.work,
         };
-        let (least, stages) = least_round(&graph, &machine, setting, wanted.rows);
+        let (least, stages) = least_round(&graph, &machine, setting);
         let Ok(answer) = plan(&graph, &machine, &wanted) else { continue };
         let slower = answer.plan.round_seconds / least - 1.0;
         assert!(slower > -1e-9, "seed {seed}, {what} {round}: faster than the best of all plans");

@@ -13,7 +13,7 @@ use eciton_recipe::pipeline_schedule::PipelineSchedule;
 /// Returns the memory of a plan's stages and of the host in bytes, by formulas that are written
 /// again here.
 fn recount(graph: &Graph, machine: &Machine, of: &Wanted, plan: &Plan) -> (Vec<f64>, f64) {
-    let rows = f64::from(of.rows.div_ceil(plan.shape.micro));
+    let rows = f64::from(plan.shape.rows.div_ceil(plan.shape.micro));
     let versions = if plan.shape.schedule == PipelineSchedule::TwoBuffered { 2.0 } else { 1.0 };
     let stage_of = |at: usize| plan.stages.iter().position(|stage| stage.operators.contains(&at)).unwrap();
     let own = plan.shape.micro / plan.shape.width;
@@ -131,6 +131,7 @@ fn predicted_lanes_never_hold_more_than_they_count_with() {
         let machine = random::machine(&mut random, 4);
         let mut setting = random::setting(&mut random, &machine);
         setting.shape.micro = 1 + random.below32(8);
+        setting.shape.rows = 3 * setting.shape.micro;
         let depth = machine.lanes.len().min(graph.operators().len());
         let first = |at: usize| at * graph.operators().len() / depth;
         let stages = (0..depth)
@@ -138,8 +139,7 @@ fn predicted_lanes_never_hold_more_than_they_count_with() {
             .collect();
         let partition = Partition { planner: super::super::Planner::Chain, stages };
         let counted = partition.count(&graph, &machine, &setting, true);
-        let candidate =
-            Candidate { machine: &machine, setting, partition, counted, rows: setting.shape.micro * 3 };
+        let candidate = Candidate { machine: &machine, setting, partition, counted };
         let grid = candidate.grid();
         let what = format!("seed {seed}, {round}");
         for (lane, stage) in (0u32..).zip(&candidate.counted) {
@@ -181,10 +181,10 @@ fn what_is_short_is_said() {
     let wide = Wanted { widths: vec![3], ..of.clone() };
     let error = plan(&chain(4), &Machine::equal(2, LANE), &wide).unwrap_err().to_string();
     assert!(error.contains("widths [3]") && error.contains("on 2 lanes"), "{error}");
-    let many = Wanted { rows: 1 << 22, micro: vec![1 << 20], ..of.clone() };
+    let many = Wanted { rows: vec![1 << 22], micro: vec![1 << 20], ..of.clone() };
     let error = plan(&chain(4), &Machine::equal(2, LANE), &many).unwrap_err().to_string();
     assert!(error.contains("steps of a prediction: found 20971520"), "{error}");
-    let none = Wanted { rows: 0, ..of };
+    let none = Wanted { rows: vec![0], ..of };
     assert!(plan(&chain(4), &Machine::equal(2, LANE), &none).is_err());
     let still = Lane { pace: 0.0, ..LANE };
     let error = plan(&chain(4), &Machine::equal(2, still), &again).unwrap_err().to_string();
@@ -196,7 +196,14 @@ fn settings_hold_the_formulas_of_two_buffers() {
     // Narayanan et al. 2021, section 4: 2 |W| / d + d (|A| / d + |A_in|), recomputing |A| / d
     // once.
     let setting = Setting {
-        shape: Shape { width: 1, depth: 4, chunks: 1, schedule: PipelineSchedule::TwoBuffered, micro: 8 },
+        shape: Shape {
+            rows: 16,
+            width: 1,
+            depth: 4,
+            chunks: 1,
+            schedule: PipelineSchedule::TwoBuffered,
+            micro: 8,
+        },
         rows: 2.0,
         recompute: true,
         copies: 0.0,

@@ -110,15 +110,18 @@ pub(super) fn machine(random: &mut Random, most: u64) -> Machine {
 
 pub(super) fn setting(random: &mut Random, machine: &Machine) -> Setting {
     let micro = 1 + random.below32(5);
+    let schedule = PipelineSchedule::ALL[random.below(3) as usize].1;
+    let rows = whole(random, 1, 5);
     Setting {
         shape: Shape {
+            rows: rows as u32 * micro,
             width: 1,
             depth: machine.lanes.len() as u32,
             chunks: 1,
-            schedule: PipelineSchedule::ALL[random.below(3) as usize].1,
+            schedule,
             micro,
         },
-        rows: whole(random, 1, 5),
+        rows,
         recompute: random.below(2) == 0,
         copies: whole(random, 0, 4),
         lane_copies: 1.0,

@@ -1,6 +1,6 @@
 //! The keys of `[cluster]`.
 
-use super::key::{Group, Key, Kind, key, value};
+use super::key::{Bounds, Group, Key, Kind, key, value};
 use crate::cluster::Cluster;
 use crate::document::Field;
 
@@ -26,4 +26,16 @@ pub(super) const CLUSTER: &[Key<Cluster>] = &[
     key("transfer_us", "Time of a transfer in addition to its bytes divided by the bandwidth, in microseconds", value!(some integer32(0, 10_000_000) => transfer_us))
         .also(&["latency_us", "latency"])
         .absent("a built-in value"),
+    key("failures_per_hour", "Mean number of failures per worker and hour, for which eciton plan chooses snapshots, replicas, width or redundant computation", value!(some number(Bounds::from(0.0, 3600.0)) => failures_per_hour))
+        .also(&["preemption_rate", "failure_rate"])
+        .absent("no failures are expected"),
+    key("replaced_after_s", "Time until a failed worker is replaced, in seconds", value!(some integer32(0, 86_400) => replaced_after_s))
+        .also(&["replacement_s"])
+        .absent("300"),
+    key("usd_hour", "Price of a worker and hour in US dollars, with cluster.failures_per_hour", value!(some number(Bounds::from(0.0, 10_000.0)) => usd_hour))
+        .also(&["price", "worker_hour_usd"])
+        .absent("not set"),
+    key("reliable_usd_hour", "Price of a worker and hour that does not fail in US dollars, for instance on demand", value!(some number(Bounds::from(0.0, 10_000.0)) => reliable_usd_hour))
+        .also(&["on_demand_usd_hour"])
+        .absent("there are no such workers"),
 ];

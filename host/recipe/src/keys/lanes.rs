@@ -30,6 +30,9 @@ pub(super) const LANES: &[Key<LaneSettings>] = &[
     key("recompute", "Lanes of a replica that recompute forward rows in their backward steps", value!(integers(0, MAX_LANES - 1) => recompute))
         .also(&["checkpoint_activations", "activation_checkpointing", "remat"])
         .absent("none"),
+    key("batches", "Batch sizes from which eciton plan chooses the fastest one, with a task profile", value!(integers(1, u32::MAX) => batches))
+        .also(&["batch_sizes"])
+        .absent("the batch of the run"),
     key("profile", "Path of a task profile (eciton profile) by which stages are assigned to lanes", value!(some text("the path of a task profile") => profile))
         .also(&["measured", "costs"])
         .absent("by numbers of operations")

@@ -2,11 +2,11 @@
 
 use eciton_engine::Residence;
 use eciton_planner::schedule::{Grid, Shape};
-use eciton_planner::{Graph, Plan};
+use eciton_planner::{Graph, Plan, Protected, Protection};
 use eciton_types::StageId;
 
 use super::program::program;
-use super::{Pipeline, Stage};
+use super::{Owner, Pipeline, PipelineReport, Places, Preemption, Stage};
 use crate::error::Error;
 
 /// Number of rounds (updates) that a schedule grid shows if rounds overlap. Otherwise it shows a
@@ -54,6 +54,37 @@ impl Pipeline {
             residence,
             takeover: None,
         }
+    }
+
+    /// Simulates a plan with its protection against failures. `places` describes the workers, and
+    /// the protection determines the owner of the weights, snapshots and replicas. Workers send
+    /// rows over a host with the bandwidth `host_link` if the host owns the weights.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Pipeline::run`].
+    pub fn run_protected(
+        of: &Protected,
+        graph: &Graph,
+        (places, host_link): (&Places, f64),
+        seconds: f64,
+        seed: u64,
+    ) -> Result<PipelineReport, Error> {
+        let is_redundant = of.protection == Protection::Host { redundant: true };
+        let residence = if is_redundant { Residence::Redundant } else { Residence::Workers };
+        let mut pipeline = Self::planned(&of.plan, graph, residence);
+        let mut places = Places { owner: Owner::Worker, snapshot_every: None, replicas: 0, ..places.clone() };
+        match of.protection {
+            Protection::Reliable => (places.preemption, places.trace) = (Preemption::default(), Vec::new()),
+            Protection::Host { .. } => {
+                // The simulation itself transfers gradients to the host and weights back.
+                (places.owner, pipeline.update) = (Owner::Host(host_link), 0.0);
+            }
+            Protection::Workers { replicas, every } => {
+                (places.replicas, places.snapshot_every) = (replicas, Some(every));
+                places.snapshot_seconds = of.snapshot_seconds;
+            }
+        }
+        pipeline.run(&places, seconds, seed)
     }
 
     /// Returns the schedule of the first rounds as a grid, without failures and with instantaneous

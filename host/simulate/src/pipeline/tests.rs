@@ -4,6 +4,7 @@
 use super::*;
 
 mod plans;
+mod protections;
 
 /// Returns a chain of equal stages, which take 1 s forward and 2 s backward.
 fn chain(depth: u16, micro: u32, weights: WeightVersions, residence: Residence) -> Pipeline {
@@ -34,7 +35,14 @@ fn places(preemption: Preemption) -> Places {
         preemption,
         trace: Vec::new(),
         snapshot_every: None,
+        snapshot_seconds: 0.0,
+        replicas: 0,
     }
+}
+
+/// Returns workers that fail, with a host that owns the weights and has a fast link.
+fn at_host(preemption: Preemption) -> Places {
+    Places { owner: Owner::Host(1e12), ..places(preemption) }
 }
 
 #[test]
@@ -87,9 +95,10 @@ fn a_pipeline_outlives_its_places_and_beats_restarts() {
     let hours = 12.0 * 3600.0;
     let run = |residence, seed| {
         let pipeline = chain(12, 24, WeightVersions::Latest, residence);
-        let report = pipeline.run(&places(preemption), hours, seed).unwrap();
+        let at = at_host(preemption);
+        let report = pipeline.run(&at, hours, seed).unwrap();
         if seed == 0 {
-            assert_eq!(report, pipeline.run(&places(preemption), hours, seed).unwrap());
+            assert_eq!(report, pipeline.run(&at, hours, seed).unwrap());
         }
         report
     };
@@ -116,7 +125,7 @@ fn a_pipeline_outlives_its_places_and_beats_restarts() {
 #[test]
 fn a_trace_is_what_is_lost() {
     let pipeline = chain(2, 4, WeightVersions::Latest, Residence::Host);
-    let quiet = places(Preemption { back: 10.0, ..Preemption::default() });
+    let quiet = at_host(Preemption { back: 10.0, ..Preemption::default() });
     let lost = Places { trace: vec![(20.5, 1), (1000.5, 0)], ..quiet.clone() };
     let (before, after) = (pipeline.run(&quiet, 3000.5, 1).unwrap(), pipeline.run(&lost, 3000.5, 1).unwrap());
     assert_eq!((before.losses, before.retries, before.rounds), (0, 0, 200));
@@ -140,7 +149,7 @@ fn rounds_without(
     let mut pipeline = chain(4, 16 * width, WeightVersions::Latest, Residence::Workers);
     (pipeline.width, pipeline.takeover) = (width, takeover);
     change(&mut pipeline);
-    let quiet = places(Preemption { back: 1e9, ..Preemption::default() });
+    let quiet = at_host(Preemption { back: 1e9, ..Preemption::default() });
     let trace = failed.iter().map(|&worker| (0.5, worker)).collect();
     pipeline.run(&Places { trace, ..quiet }, 6_000.0, 1).unwrap().rounds
 }
@@ -205,7 +214,11 @@ fn peers_outpace_the_previous_worker_and_redundancy_under_churn() {
         let mut pipeline = chain(4, 16 * width, WeightVersions::Latest, residence);
         (pipeline.width, pipeline.takeover) = (width, takeover);
         let seconds = f64::from(hours) * 3600.0;
-        let run = |seed| pipeline.run(&places(preemption), seconds, seed).unwrap().rounds;
+        let of = match residence {
+            Residence::Workers => Places { snapshot_every: Some(16), ..places(preemption) },
+            _ => at_host(preemption),
+        };
+        let run = |seed| pipeline.run(&of, seconds, seed).unwrap().rounds;
         (0..seeds).map(run).sum()
     };
     for width in [2, 4] {
@@ -229,31 +242,35 @@ fn peers_outpace_the_previous_worker_and_redundancy_under_churn() {
 /// weights, and only the round in flight otherwise.
 #[test]
 fn snapshots_bound_what_a_failure_costs() {
-    let run = |width: u32, weights, trace: &[(f64, u32)], every| {
+    let run = |width: u32, weights, trace: &[(f64, u32)], (every, replicas)| {
         let mut pipeline = chain(4, 8 * width, weights, Residence::Workers);
         pipeline.width = width;
         let quiet = places(Preemption { back: 100.0, ..Preemption::default() });
-        let at = Places { trace: trace.to_vec(), snapshot_every: every, ..quiet };
+        let at = Places { trace: trace.to_vec(), snapshot_every: Some(every), replicas, ..quiet };
         let report = pipeline.run(&at, 3300.5, 1).unwrap();
         assert_eq!(report, pipeline.run(&at, 3300.5, 1).unwrap());
         report
     };
     for weights in [WeightVersions::Latest, WeightVersions::TwoBuffered] {
-        let all = run(1, weights, &[], Some(20)).rounds;
+        let all = run(1, weights, &[], (20, 0)).rounds;
         // A round of a flush takes 33 s, so that 35 rounds are over.
-        let one = run(1, weights, &[(35.5 * 33.0, 1)], Some(20));
-        let often = run(1, weights, &[(35.5 * 33.0, 1)], Some(5));
-        let free = run(1, weights, &[(35.5 * 33.0, 1)], None);
-        let peers = run(2, weights, &[(35.5 * 33.0, 1)], Some(20));
+        let one = run(1, weights, &[(35.5 * 33.0, 1)], (20, 0));
+        let often = run(1, weights, &[(35.5 * 33.0, 1)], (5, 0));
+        let peers = run(2, weights, &[(35.5 * 33.0, 1)], (20, 0));
         eprintln!("{weights:?}: {all} rounds, {one:?}, {often:?}, {peers:?}");
-        assert_eq!((free.rolled_back, peers.rolled_back), (0, 0));
-        assert!(all > peers.rounds && peers.rounds > one.rounds && free.rounds > one.rounds, "{weights:?}");
+        // The worker before the failed one has its weights, but not if it fails in the same round.
+        let replicated = run(1, weights, &[(35.5 * 33.0, 1)], (20, 1));
+        let adjacent = run(1, weights, &[(35.5 * 33.0, 1), (35.6 * 33.0, 0)], (20, 1));
+        assert_eq!((replicated.rolled_back, peers.rolled_back), (0, 0));
+        assert!(adjacent.rolled_back >= 8, "{adjacent:?}");
+        assert!(all > peers.rounds && peers.rounds > one.rounds, "{weights:?}");
+        assert!(all > replicated.rounds && replicated.rounds > one.rounds, "{weights:?}");
         assert!(one.rolled_back >= 8 && often.rolled_back < 5 && often.rounds > one.rounds, "{weights:?}");
         // Both workers of a lane fail, and all workers at once.
-        let both = run(2, weights, &[(35.5 * 33.0, 1), (36.0 * 33.0, 5)], Some(20));
+        let both = run(2, weights, &[(35.5 * 33.0, 1), (36.0 * 33.0, 5)], (20, 0));
         assert!(both.rolled_back >= 8 && both.rounds > 20, "{both:?}");
         let every: Vec<(f64, u32)> = (0..4).map(|worker| (35.5 * 33.0, worker)).collect();
-        let none = run(1, weights, &every, Some(20));
+        let none = run(1, weights, &every, (20, 0));
         assert!(none.rolled_back >= 8 && none.rounds > 20, "{none:?}");
     }
 }
@@ -285,6 +302,14 @@ fn what_cannot_be_is_refused_in_words() {
         (run(&|_, places| places.owner = Owner::Host(0.0)), "host's link"),
         (run(&|_, places| places.preemption.back = -1.0), "at least 0"),
         (run(&|_, places| places.snapshot_every = Some(0)), "at least 1"),
+        (run(&|_, places| places.preemption.per_hour = 1.0), "weights that the host owns"),
+        (
+            run(&|pipeline, places| {
+                pipeline.residence = Residence::Workers;
+                places.trace = vec![(1.0, 0)];
+            }),
+            "updates between snapshots",
+        ),
     ] {
         assert!(found.contains(part), "{found}");
     }

@@ -59,6 +59,8 @@ pub(super) struct World<'a> {
     /// Times at which the link of each worker becomes free, out and in, in seconds.
     links: Vec<[f64; 2]>,
     doing: BTreeSet<Location>,
+    /// Workers that have the weights of each lane of a replica, since the last update.
+    copies: Vec<BTreeSet<Location>>,
     /// Workers that have returned and wait for weights before they get their lanes.
     waiting: BTreeSet<Location>,
     /// Times at which the host's link becomes free, indexed by direction (`UP`, `DOWN`), in
@@ -100,6 +102,7 @@ impl<'a> World<'a> {
             sent: BTreeMap::new(),
             links: vec![[0.0; 2]; count as usize],
             doing: BTreeSet::new(),
+            copies: Vec::new(),
             waiting: BTreeSet::new(),
             host: [0.0; 2],
             busy: 0.0,
@@ -123,6 +126,7 @@ impl<'a> World<'a> {
         for &(time, worker) in &self.places.trace {
             self.put(time, Item::Lost { at: Location::worker(worker) });
         }
+        self.copy_weights();
         self.put(0.0, Item::Told(Event::Started));
         while let Some(((time, _), item)) = self.coming.pop_first() {
             let time = time as f64 / 1e9;
@@ -210,13 +214,14 @@ impl<'a> World<'a> {
                 Action::Update { round } => {
                     let stages = self.of.stages.iter().map(|stage| stage.weights);
                     let bytes = stages.sum::<f64>() * f64::from(self.of.width);
-                    let updated = self.over(UP, self.now, bytes) + self.of.update;
+                    let updated = self.over(UP, self.now, bytes) + self.of.update + self.protecting();
                     let there = self.over(DOWN, updated, bytes);
                     self.put(there, Item::Told(Event::Updated { round }));
                 }
                 Action::Evaluate { round } => self.put(self.now, Item::Told(Event::Evaluated { round })),
                 Action::RoundFinished { round } => {
                     self.report.rounds += 1;
+                    self.copy_weights();
                     // Nobody reads rows of rounds that are over.
                     let first = Step {
                         round: Round(round.0 + 1),
@@ -245,31 +250,56 @@ impl<'a> World<'a> {
         if self.waiting.remove(&at) {
             return;
         }
-        if !self.has_copies(at) {
+        for workers in &mut self.copies {
+            workers.remove(&at);
+        }
+        let is_lost = self.copies.iter().any(BTreeSet::is_empty);
+        if is_lost {
             let lost = self.report.rounds % every;
             self.report.rounds -= lost;
             self.report.rolled_back += u64::from(lost);
         }
         self.restart(vec![Event::WorkerFailed { at }]);
+        if is_lost {
+            self.copy_weights();
+        }
     }
 
-    /// Returns true if each lane of the worker `at` also runs in another replica, on an available
-    /// worker that has the weights.
-    fn has_copies(&self, at: Location) -> bool {
+    /// Records the workers that have the weights of each lane after an update: the workers that run
+    /// the lane in some replica of the pipeline, and the available workers before each of them that
+    /// replicate its weights.
+    fn copy_weights(&mut self) {
         let depth = (self.of.lanes().depth() as usize).max(1);
-        let is_there = |(worker, alive): (Location, &Option<f64>)| {
-            (alive.is_some() && !self.waiting.contains(&worker)).then_some(worker.index() % depth)
+        let count = self.alive.len();
+        let is_there = |worker: &usize| {
+            self.alive.get(*worker).is_some_and(Option::is_some)
+                && !self.waiting.contains(&Location::worker(*worker as u32))
         };
-        let copied: BTreeSet<usize> = Location::workers().zip(&self.alive).filter_map(is_there).collect();
-        let homes = self.engine.homes();
-        let mut own = homes.iter().enumerate().filter(|(_, home)| **home == at);
-        own.all(|(lane, _)| copied.contains(&(lane % depth)))
+        let mut copies = vec![BTreeSet::new(); depth];
+        for (lane, home) in self.engine.homes().iter().enumerate() {
+            let before = (1..count).map(|by| (home.index() + count - by) % count).filter(is_there);
+            let before = before.take(self.places.replicas as usize).map(|at| Location::worker(at as u32));
+            let all = [*home].into_iter().chain(before);
+            copies[lane % depth].extend(all.filter(|at| at.is_worker()));
+        }
+        self.copies = copies;
+    }
+
+    /// Returns the time of an update that protects the weights, in seconds: workers send their
+    /// gradients to those that replicate their weights, and a snapshot may be written.
+    fn protecting(&self) -> f64 {
+        let Some(every) = self.snapshots() else { return 0.0 };
+        let weights = self.of.stages.iter().map(|stage| stage.weights).fold(0.0, f64::max);
+        let sent = f64::from(self.places.replicas) * weights * f64::from(self.of.chunks) / self.places.link;
+        let is_logged = (self.report.rounds + 1).is_multiple_of(every);
+        sent + if is_logged { self.places.snapshot_seconds } else { 0.0 }
     }
 
     /// Returns true if workers that have returned can get the weights of the round that has just
     /// finished, from other workers or from a snapshot.
     fn may_join(&self) -> bool {
-        let is_logged = |every| self.of.width > 1 || self.report.rounds.is_multiple_of(every);
+        let has_copies = self.of.width > 1 || self.places.replicas > 0;
+        let is_logged = |every| has_copies || self.report.rounds.is_multiple_of(every);
         !self.waiting.is_empty() && self.snapshots().is_some_and(is_logged)
     }
 
@@ -277,6 +307,7 @@ impl<'a> World<'a> {
     fn join(&mut self) {
         let joined = std::mem::take(&mut self.waiting).into_iter();
         self.restart(joined.map(|at| Event::Joined { at }).collect());
+        self.copy_weights();
     }
 
     /// Starts the round after the last finished one, after the events about workers. All steps in

@@ -58,6 +58,12 @@ pub(crate) struct Profiler {
     since: Option<Instant>,
     /// Seconds of weight updates, and the number of weight values that they changed.
     update: Sums,
+    /// End of the last update. `None` before the first one, and after an evaluation.
+    updated: Option<Instant>,
+    /// Rows that the first stage has read since the last update.
+    rows: f64,
+    /// Seconds from one update to the next, and rows of these rounds.
+    rounds: Sum,
     /// Seconds of additions to gradient sums, and the number of values that were added.
     added: Sums,
 }
@@ -89,6 +95,9 @@ impl Profiler {
             driver: Sums::default(),
             since: None,
             update: Sums::default(),
+            updated: None,
+            rows: 0.0,
+            rounds: Sum::default(),
             added: Sums::default(),
         })
     }
@@ -107,6 +116,7 @@ impl Profiler {
         sums.resize(sums.len().max(stage + 1), Sums::default());
         sums[stage][part].add(took.as_secs_f64(), rows as f64);
         self.driver[part].count += 1.0;
+        self.rows += if stage == 0 { rows as f64 } else { 0.0 };
     }
 
     /// Starts the clock of the driver when it begins to process steps.
@@ -126,6 +136,15 @@ impl Profiler {
     pub(crate) fn update(&mut self, epoch: Round, took: Duration, values: u64) {
         let part = self.part(epoch);
         self.update[part].add(took.as_secs_f64(), values as f64);
+        let (now, rows) = (Instant::now(), std::mem::take(&mut self.rows));
+        if let Some(before) = self.updated.replace(now) {
+            self.rounds.add((now - before).as_secs_f64(), rows);
+        }
+    }
+
+    /// Leaves out the time until the next update, because the model is evaluated.
+    pub(crate) fn evaluates(&mut self) {
+        self.updated = None;
     }
 
     /// Adds the duration `took` in which `values` gradient values were added to sums. The clock
@@ -171,7 +190,8 @@ impl Profiler {
         let seconds_per_flop = there.mean().unwrap_or(built_in.function.seconds_per_flop);
         let function = FunctionPace { seconds_per_flop, ..built_in.function };
         let (source, program) = (of.source.clone(), stage_names(of.program));
-        let profile = Profile { source, host, function, program, stages, ..built_in };
+        let seconds_per_row = self.rounds.mean();
+        let profile = Profile { source, host, function, seconds_per_row, program, stages, ..built_in };
         profile.check()?;
         Ok(profile)
     }

@@ -1,9 +1,12 @@
 //! The pipeline planner, which predicts the throughput of a run on lanes from the measured times of
 //! its stages (`eciton profile`).
 
-use eciton_planner::{Answer, Graph, Host, HostWork, Lane, Machine, Plan, Wanted, plan};
+use eciton_planner::{
+    Answer, Failures, Graph, Host, HostWork, Lane, Machine, Plan, Protected, Wanted, plan, protect,
+};
 use eciton_program::{Profile, Program};
 use eciton_recipe::Config;
+use eciton_recipe::cluster::REPLACED_AFTER_S;
 use serde::Serialize;
 
 use super::lane_needs::{IN_PRODUCTS, IN_TRANSIT, OWNED_SUMS, PROCESS_BYTES};
@@ -22,12 +25,30 @@ const PARTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 pub struct PipelinePlan {
     /// The pipeline with the settings of the run.
     pub own: PlannedPipeline,
-    /// The fastest pipeline over all numbers of replicas, numbers of micro-batches and schedules.
+    /// The fastest pipeline over all numbers of replicas, numbers of micro-batches, schedules, and
+    /// batches of `lanes.batches`.
     pub best: PlannedPipeline,
     /// The second-fastest pipeline, and the reason why it is slower than the fastest one. `None` if
     /// there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<(PlannedPipeline, String)>,
+    /// Protections against failures of workers. `None` if none are expected
+    /// (`cluster.failures_per_hour`).
+    #[serde(skip)]
+    pub protections: Option<Protections>,
+}
+
+/// Protections against failures of workers, the cheapest per row first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Protections {
+    /// Plans with their protections.
+    pub all: Vec<Protected>,
+    /// Operators of the model with their times and sizes.
+    pub graph: Graph,
+    /// Workers and host.
+    pub machine: Machine,
+    /// Failures and prices of workers.
+    pub failures: Failures,
 }
 
 /// A pipeline with its predicted throughput.
@@ -36,6 +57,8 @@ pub struct PlannedPipeline {
     /// Description of the pipeline, for instance `1f1b, 1 wide, 4 deep, 8 micro-batches, stages of
     /// chain`.
     pub shape: String,
+    /// Number of rows per update.
+    pub rows: u32,
     /// Predicted throughput in rows per second.
     pub rows_per_second: f64,
     /// Predicted share of time in which lanes are idle, from 0 to 1.
@@ -54,6 +77,7 @@ impl PlannedPipeline {
         });
         Self {
             shape: plan.summary(),
+            rows: plan.shape.rows,
             rows_per_second: plan.rows_a_second,
             bubble: plan.bubble,
             stages: stages.collect(),
@@ -128,7 +152,7 @@ impl Planning<'_> {
         // Workers that own the weights update their shares at the same time.
         let owners = if config.workers.own() { lanes.depth().max(1) } else { 1 };
         HostWork {
-            step: host.seconds_per_step,
+            step: self.profile.lanes.map_or(host.seconds_per_step, |lanes| lanes.seconds_per_step),
             update: update / f64::from(owners),
             cores: if config.has_remote_workers() { 0 } else { self.threads },
             data: config.cluster.host_link(),
@@ -145,7 +169,7 @@ impl Planning<'_> {
     fn wanted(&self, config: &Config) -> Wanted {
         let (copies, lane_copies) = copies(config);
         Wanted {
-            rows: self.rows,
+            rows: vec![self.rows],
             schedules: vec![config.schedule()],
             chunks: config.lanes.lanes.chunks,
             widths: vec![config.lanes.lanes.width],
@@ -162,16 +186,43 @@ impl Planning<'_> {
         Ok(plan(&self.graph()?, &self.machine(config), wanted)?)
     }
 
+    /// Plans protections against the failures that the configuration expects. The host may own the
+    /// weights in all of them.
+    fn protections(&self, config: &Config, graph: &Graph, any: &Wanted) -> Result<Option<Protections>> {
+        let cluster = &config.cluster;
+        let Some((per_hour, usd_hour)) = cluster.failures_per_hour.zip(cluster.usd_hour) else {
+            return Ok(None);
+        };
+        let link = cluster.host_link().unwrap_or(LINK);
+        let failures = Failures {
+            per_hour,
+            replaced_after: f64::from(cluster.replaced_after_s.unwrap_or(REPLACED_AFTER_S)),
+            usd_hour,
+            reliable_usd_hour: cluster.reliable_usd_hour,
+            snapshot_link: link,
+        };
+        let machine = Machine { host: Some(Host { link, memory: None }), ..self.machine(config) };
+        let all = protect(graph, &machine, any, &failures)?;
+        Ok(Some(Protections { all, graph: graph.clone(), machine, failures }))
+    }
+
     /// Compares the run's own pipeline with the best ones.
     pub(super) fn report(&self, config: &Config) -> Result<PipelinePlan> {
         let count = config.lanes.lanes.count;
         let widths: Vec<u32> = (1..=count).filter(|width| count.is_multiple_of(*width)).collect();
-        let micro = PARTS.into_iter().filter(|&parts| parts <= self.rows).collect();
+        let rows = match &config.lanes.batches[..] {
+            [] => vec![self.rows],
+            batches => batches.to_vec(),
+        };
+        let most = rows.iter().copied().max().unwrap_or(1);
+        let micro = PARTS.into_iter().filter(|&parts| parts <= most).collect();
         let (graph, own) = (self.graph()?, self.own(config)?);
-        let any = Wanted { widths, micro, schedules: config.schedules(), ..self.wanted(config) };
-        let best = self.plan(config, &any)?;
+        let any = Wanted { rows, widths, micro, schedules: config.schedules(), ..self.wanted(config) };
+        let best = plan(&graph, &self.machine(config), &any)?;
         let told = |plan: &Plan| PlannedPipeline::from_plan(plan, &graph);
+        let protections = self.protections(config, &graph, &any)?;
         Ok(PipelinePlan {
+            protections,
             own: told(&own.plan),
             best: told(&best.plan),
             runner_up: best.runner_up.as_ref().map(|second| (told(second), best.reason.clone())),

@@ -113,7 +113,7 @@ fn plans_of_small_graphs_are_the_fastest_in_the_simulated_world() {
         let (schedule, micro) = (schedules[random.below(3) as usize], 2 + random.below(4) as u32);
         let rows = 1 + random.below(3) as u32;
         let wanted = Wanted {
-            rows: rows * micro,
+            rows: vec![rows * micro],
             schedules: vec![schedule],
             chunks: None,
             widths: vec![1],
