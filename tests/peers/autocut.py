@@ -12,7 +12,7 @@ Inputs are random chains of 3 to 8 layers with random times and output sizes, wi
 --measured`), and published models (`eciton simulate --pipeline`). One simulation judges both cuts, by three rules for the
 next step of a stage:
 
-    ready   backward steps first and forward steps up to a cap, among the steps whose rows have arrived
+    ready   forward steps up to a cap first, else backward steps, among the steps whose rows have arrived
     eciton  the same, among the steps whose inputs have been computed; the stage waits for their rows, as in Eciton
     fixed   the order of steps of PyTorch's schedules
 
@@ -208,7 +208,7 @@ def judge(stages, micro, schedule, rule):
     events, now, count, arrivals = [], 0.0, itertools.count(), {}
 
     def begin(stage):
-        kinds = "FB" if schedule == "gpipe" else "BF"
+        kinds = "FB"
         if rule == "fixed":
             at = begun[stage, "F"] + begun[stage, "B"]
             kinds = fixed[stage][at][0] if at < 2 * micro else ""

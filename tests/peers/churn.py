@@ -2,11 +2,17 @@
 """Workers that are killed and started again while replicas of a pipeline train: all digests are equal.
 
     churn.py ECITON [--seeds 2]
+    churn.py ECITON --pace [--seeds 2] [--rates 0,0.33]      # rows per second of four protections, as root (control groups v1)
+
+With --pace, failures are drawn at 10, 16 and 33 % per worker and hour. An hour takes 15 seconds, so an outage
+of half an hour takes 7.5. Each worker has 40 % of a processor.
 """
 import argparse
 import json
+import os
 import pathlib
 import random
+import statistics
 import subprocess
 import tempfile
 import threading
@@ -14,6 +20,7 @@ import time
 
 p = argparse.ArgumentParser()
 p.add_argument("eciton"), p.add_argument("--seeds", type=int, default=2), p.add_argument("--kills", type=int, default=6)
+p.add_argument("--pace", action="store_true"), p.add_argument("--rates", default="0,0.1,0.16,0.33")
 a = p.parse_args()
 a.eciton = str(pathlib.Path(a.eciton).absolute())
 work = pathlib.Path(tempfile.mkdtemp())
@@ -65,7 +72,91 @@ def run(lanes, width, owner, schedule, seed):
     return digest(told["out"]) if process.returncode == 0 else told["err"].strip().splitlines()[-1], kills
 
 
+HOUR, OUTAGE, EPOCHS = 15.0, 0.5, 60
+OWN = ["--set", "workers.owner=worker", "--set", "workers.snapshot_every=16"]
+PROTECTIONS = [
+    ("peers take over, 2 wide", ["--width", "2", *OWN]),
+    ("snapshots", OWN),
+    ("replicated weights", [*OWN, "--set", "workers.replicas=1"]),
+    ("redundant computation, 2 wide", ["--width", "2", "--set", "workers.owner=host", "--set", "workers.redundant=true"]),
+]
+
+
+def limited(at):
+    """Returns a function that puts the process into a group with 40 % of a processor."""
+    group = pathlib.Path("/sys/fs/cgroup/cpu") / f"eciton-{os.getpid()}-{at}"
+
+    def enter():
+        group.mkdir(exist_ok=True)
+        (group / "cpu.cfs_period_us").write_text("10000")
+        (group / "cpu.cfs_quota_us").write_text("4000")
+        (group / "tasks").write_text("0")
+
+    return enter
+
+
+def paced(words, per_hour, seed):
+    """Trains while workers fail at this rate and return after half an hour: rows per second, digest and number of failures."""
+    subprocess.run(["rm", "-rf", "tokens"], cwd=work)
+    model = ["rows", "--layers", "8", "--hidden", "256", "--batch", "1024", "--dropout", "0", "--eval-every", "0", "--micro", "8",
+             "--epochs", EPOCHS, "--no-out", "--json", "--seed", "3", "--lanes", 4, "--workers", 4, "--threads", 1]
+    process = start("train", *model, *words, "--set", "workers.listen=127.0.0.1:0", "--set", "workers.tokens=tokens",
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while "listens at " not in (line := process.stderr.readline()):
+        if not line:
+            raise SystemExit("the run does not listen")
+    address = line.split("listens at ")[1].split(";")[0]
+    worker = lambda at: start("worker", "--connect", address, "--token-file", f"tokens/worker-{at}.token", "--quiet", "--wait", "60",
+                              preexec_fn=limited(at), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    there, told, draw = [worker(at) for at in range(4)], {}, random.Random(seed)
+    readers = [threading.Thread(target=lambda name=name, pipe=pipe: told.update({name: pipe.read()}))
+               for name, pipe in [("out", process.stdout), ("err", process.stderr)]]
+    for reader in readers:
+        reader.start()
+    begun, failures = time.time(), 0
+    when = lambda: draw.expovariate(per_hour) * HOUR if per_hour else float("inf")
+    events = [[begun + 3 + when(), at, True] for at in range(4)]
+    while process.poll() is None and time.time() < begun + 240:
+        time.sleep(0.02)
+        event = min(events)
+        if event[0] <= time.time():
+            at = event[1]
+            if event[2]:
+                there[at].kill(), there[at].wait()
+                failures += 1
+                event[0] += OUTAGE * HOUR
+            else:
+                there[at] = worker(at)
+                event[0] += when()
+            event[2] = not event[2]
+    for one in there:
+        one.kill() if process.poll() is None else one.wait()
+    for reader in readers:
+        reader.join()
+    if process.returncode:
+        raise SystemExit(told["err"])
+    epochs = [line["seconds"] for line in map(json.loads, told["out"].splitlines()) if line["event"] == "epoch"]
+    return (EPOCHS - 1) * ROWS / sum(epochs[1:]), digest(told["out"]), failures
+
+
+def pace():
+    """Prints the rates of all protections at each rate of failures."""
+    digests = set()
+    for name, words in PROTECTIONS:
+        for per_hour in map(float, a.rates.split(",")):
+            runs = [paced(words, per_hour, seed) for seed in range(a.seeds if per_hour else 1)]
+            digests |= {run[1] for run in runs}
+            rates = [run[0] for run in runs]
+            print(f"{name}, {per_hour:.0%} per hour: {statistics.mean(rates):,.0f} rows/s ({min(rates):,.0f} to {max(rates):,.0f}), "
+                  f"{sum(run[2] for run in runs)} failures", flush=True)
+    print(f"{'equal' if len(digests) == 1 else 'DIFFERENT'} digests")
+    return len(digests) > 1
+
+
 start("data", "generate", "linear", "rows", "--rows", 16384, "--features", 256, stdout=subprocess.DEVNULL).wait()
+ROWS = json.loads(subprocess.run([a.eciton, "data", "stat", "rows", "--json"], cwd=work, text=True, capture_output=True).stdout.splitlines()[-1])["train"]
+if a.pace:
+    raise SystemExit(pace())
 alone = digest(start("train", *MODEL, "--threads", 2, stdout=subprocess.PIPE).communicate()[0])
 wrong = 0
 for lanes, width in [(4, 2), (4, 4)]:

@@ -7,7 +7,9 @@
 //! the same rules.
 //!
 //! * Rank: a lane runs the ready step with the lowest [`Rank`] among those of its admitted visits
-//!   and the next visit.
+//!   and the next visit. Forward steps precede backward steps. With a cap, they alternate: a lane
+//!   whose visits are all in flight runs backward steps. If backward steps preceded, the lanes after
+//!   this one would have no work while it runs several of them.
 //! * Admission: a lane admits visits in a fixed order. At most *cap* visits are between their first
 //!   step and their last. The oldest visit can therefore always proceed, and no cap can block it.
 //! * Caps: the number of visits that an order needs to keep a lane busy.
@@ -20,7 +22,7 @@
 //! | schedule | order | cap | weights | source |
 //! | --- | --- | --- | --- | --- |
 //! | `gpipe` | forward first | all intervals | `latest` | Huang et al. 2019, section 2.3 |
-//! | `1f1b` | backward first | longest path | `latest` | Narayanan et al. 2021 (PipeDream-Flush), section 3.2 |
+//! | `1f1b` | backward first (1F1B) | longest path | `latest` | Narayanan et al. 2021 (PipeDream-Flush), section 3.2 |
 //! | `2bw` | backward first | longest path | `2bw` | the same, section 3.1 |
 //! | `naive` | backward first | longest path | `newest` | Narayanan et al. 2019, section 3.3, without its stashing |
 //! | `interleaved` | interleaved | warm-up and one more | `latest` | Narayanan et al. 2021 (Megatron-LM), section 2.2 |
@@ -42,10 +44,6 @@ use eciton_types::task::Step;
 
 /// Rules of an order of steps, such as GPipe or 1F1B.
 pub(crate) trait Rules {
-    /// Returns true if a lane runs steps of this direction only if no step of the other direction
-    /// is ready. `back` selects backward steps.
-    fn is_later(&self, back: bool) -> bool;
-
     /// Returns the size of a group of intervals. All intervals of a group pass through all chunks
     /// before intervals of the next group are admitted. By default, all intervals are one group.
     fn group(&self, _lanes: &Lanes) -> u32 {
@@ -170,8 +168,8 @@ pub struct Visit {
 /// Rank of a step in the order of a lane. The lane runs the ready step with the lowest rank first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// True if the step follows all ready steps of the other direction.
-    pub later: bool,
+    /// True for backward steps. A lane runs them if no forward step is ready.
+    pub back: bool,
     round: Round,
     group: u32,
     /// Chunk of the step. For backward steps, it is counted from the last chunk.
@@ -267,9 +265,8 @@ impl Policy {
         let reversed = back && !planted!(ChunksNotReversed);
         let chunk =
             if reversed { (self.lanes.chunks() - 1).saturating_sub(visit.chunk) } else { visit.chunk };
-        let later = rules(self.lanes.order).is_later(back);
         let Visit { round, group, interval, .. } = visit;
-        Rank { later, round, group, chunk, interval, stage: step.stage.0 }
+        Rank { back, round, group, chunk, interval, stage: step.stage.0 }
     }
 
     /// Returns the visit that a step belongs to.
@@ -287,14 +284,10 @@ impl Policy {
     }
 
     /// Returns the rank of a step among those of a worker that runs lanes of several replicas.
-    /// Micro-batches compare by their position in the run of their replica. Forward steps precede
-    /// backward steps, so that each lane has as many visits in flight as its cap allows. If
-    /// backward steps preceded, each lane would have a single visit in flight as soon as backward
-    /// steps become ready, and the worker would wait for the last ones at the end of the round.
+    /// Micro-batches compare by their position in the run of their replica.
     #[must_use]
     pub fn shared_rank(&self, rank: Rank) -> Rank {
-        let later = self.role(StageId(rank.stage)).back;
-        Rank { later, interval: self.index(rank.interval), ..rank }
+        Rank { interval: self.index(rank.interval), ..rank }
     }
 
     /// Returns the intervals of the replica that has this interval.

@@ -22,7 +22,7 @@ const USAGE: &str = "\
 usage: reproduce SYSTEM [--json]
 
 Prints the published tables of a system next to the results of the simulation.
-With --json, prints one JSON object. Equal inputs give identical bytes.
+With --json, prints one JSON object. Equal inputs give identical bytes, except for times of planning.
 ";
 
 /// Function that simulates a system's tables at the given prices. It returns them as text or, if the

@@ -48,6 +48,28 @@ fn every_cut_replica_and_order_of_one_version_ends_with_the_same_bits() {
     }
 }
 
+/// Observer that records the number of floating-point operations of each epoch.
+#[derive(Default)]
+struct Flops(Vec<u64>);
+
+impl eciton_train::Observer for Flops {
+    fn epoch(&mut self, report: &eciton_train::EpochReport) {
+        self.0.push(report.flops);
+    }
+}
+
+#[test]
+fn fused_stages_of_lanes_count_the_operations_of_all_their_stages() {
+    let of = |settings: &[&str]| {
+        let mut flops = Flops::default();
+        eciton_train::train(&config(settings), &options(), &mut flops).unwrap();
+        flops.0
+    };
+    let wanted = of(&["batch.micro=4"]);
+    assert!(wanted.len() == 2 && wanted[0] > 0);
+    assert_eq!(of(&["batch.micro=4", "lanes.count=3"]), wanted);
+}
+
 #[test]
 fn interleaved_lanes_end_with_the_bits_of_one_lane() {
     let wanted = digest(&["lanes.count=1"]);

@@ -303,6 +303,13 @@ pub(super) fn run(
         HoldName::Workers => Residence::Workers,
         HoldName::Redundant => Residence::Redundant,
     };
+    if residence != Residence::Workers && cluster.host.is_none() {
+        let name = if residence == Residence::Host { "host" } else { "redundant" };
+        return Err(Failure::Usage(format!(
+            "--hold {name}: workers own the weights, and stash their activations themselves; for weights that \
+             the host owns, add its bandwidth, for instance --host-link 25"
+        )));
+    }
     let mut pipeline = Pipeline::planned(&planned, &graph, residence);
     pipeline.takeover = arguments.takeover.map(|takeover| match takeover {
         TakeoverName::Previous => Takeover::Previous,

@@ -58,6 +58,36 @@ fn a_plan_of_lanes_says_what_the_host_keeps() {
     says(&err, &["needs", "only 1.0 MB are available"]);
 }
 
+/// Checks that a profile of lanes predicts the measured rate of these lanes, and that plans by it
+/// choose among batches and protections.
+#[test]
+fn lanes_are_profiled_and_plans_choose_protections() {
+    let dir = tempfile::tempdir().unwrap();
+    let model =
+        ["digits", "--layers", "4", "--hidden", "64", "--batch", "512", "--micro", "4", "--lanes", "2"];
+    let profiled = ["--epochs", "4", "--file", "lanes.json"];
+    works(dir.path(), &[&["profile"], &model[..], &profiled].concat());
+    let profile: Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("lanes.json")).unwrap()).unwrap();
+    let number = |found: &Value| found.as_f64().unwrap();
+    assert!(number(&profile["lanes"]["slowdown"]) > 0.1, "{profile}");
+    assert!(number(&profile["lanes"]["seconds_per_step"]) >= 0.0 && profile.get("seconds_per_row").is_none());
+    assert!(!dir.path().join("lanes.lanes.partial").exists());
+    let plan = |more: &[&str]| {
+        let line = [&["plan"], &model[..], &["--measured", "lanes.json", "--json"], more].concat();
+        objects(&works(dir.path(), &line)).remove(0)
+    };
+    assert!(plan(&[]).get("protections").is_none());
+    let failing = ["--set", "cluster.failures_per_hour=0.33", "--set", "cluster.usd_hour=0.04"];
+    let planned = plan(&[&failing[..], &["--set", "lanes.batches=[256,1024]"]].concat());
+    assert!([256, 1024].map(Value::from).contains(&planned["planned"]["best"]["rows"]), "{planned}");
+    assert!(planned["protections"].as_array().unwrap().len() >= 3, "{planned}");
+    let line = [&["plan"], &model[..], &failing[..2]].concat();
+    let (code, _, err) = eciton(dir.path(), &line);
+    assert_eq!(code, Some(2), "{err}");
+    says(&err, &["cluster.failures_per_hour", "cluster.usd_hour"]);
+}
+
 #[test]
 fn a_pipeline_is_simulated_from_the_command_line() {
     let dir = tempfile::tempdir().unwrap();
@@ -95,7 +125,8 @@ fn a_pipeline_is_simulated_from_the_command_line() {
     let lost = found(&["--failure-trace", "lost.csv", "--usd-hour", "2", "--replaced-after", "2"]);
     assert_eq!((&lost["losses"], &lost["usd_hour"]), (&Value::from(2), &Value::from(2.0)));
     assert!((number(&lost, "usd") - 2.0 * (4.0 * 7.2 - 4.0) / 3600.0).abs() < 1e-9, "{lost}");
-    let drawn = found(&["--failures", "1000", "--replaced-after", "2", "--hold", "redundant"]);
+    let failing = ["--failures", "1000", "--replaced-after", "2"];
+    let drawn = found(&[&failing[..], &["--hold", "redundant", "--host-link", "1000"]].concat());
     assert!(number(&drawn, "losses") > 2.0 && number(&drawn, "checkpointed_rows_per_s") >= 0.0, "{drawn}");
     // Of four lanes: (d - 1) / (m + d - 1) of all time, and (d - 1) / (v m) of the time without a
     // bubble.
@@ -107,12 +138,26 @@ fn a_pipeline_is_simulated_from_the_command_line() {
     }
     let slow = found(&["--host-link", "0.01"]);
     assert!(number(&slow, "rows_per_s") < 0.5 * number(&quiet, "rows_per_s"), "{slow}");
+    // Here a round takes milliseconds, so that few are simulated.
+    let line =
+        ["simulate", "--pipeline", "layers-8x8192", "--lanes", "4", "--width", "1", "--micro", "8", "--json"];
+    let failing = ["--failures", "10000", "--replaced-after", "0.1", "--hours", "0.0005"];
+    let line = [&line[..], &failing, &["--protect", "--reliable-usd-hour", "3.06"]].concat();
+    let protections = objects(&works(dir.path(), &line)).remove(0);
+    let all = protections["protections"].as_array().unwrap();
+    assert!(
+        all.len() >= 3 && all.iter().all(|of| of["simulated"]["rows_per_s"].is_number()),
+        "{protections}"
+    );
+    let costs: Vec<f64> = all.iter().map(|of| number(of, "expected_usd_per_million_rows")).collect();
+    assert!(costs.is_sorted(), "{costs:?}");
     // What cannot be is said.
     let refused = |more: &[&str]| {
         let (code, out, err) = eciton(dir.path(), &[&["simulate", "--pipeline"], more].concat());
         assert_eq!(code, Some(2), "{more:?}: {out}{err}");
         err
     };
+    says(&refused(&["layers-4x8", "--hold", "redundant"]), &["--hold redundant", "--host-link"]);
     says(&refused(&["gpt-9"]), &["gpt-9", "gpt-1.3b", "layers-LxW"]);
     says(&refused(&["layers-4x8", "--schedule", "naive"]), &["expected gpipe, 1f1b, 2bw or interleaved"]);
     let many = ["layers-4x8", "--schedule", "interleaved", "--chunks", "64"];

@@ -223,10 +223,10 @@ impl Engine {
 
     /// Adds a ready step to the ready steps of its lane.
     pub(super) fn put_on_lane(&mut self, step: Step) {
-        let (wrong, early) = (planted!(self, WrongReplica), planted!(self, ForwardBeforeBackward));
+        let (wrong, early) = (planted!(self, WrongReplica), planted!(self, BackwardBeforeForward));
         let Some(lanes) = &mut self.lanes else { return };
         let (policy, mut rank) = (&lanes.policy, lanes.policy.rank(step));
-        rank.later ^= early;
+        rank.back ^= early;
         let of = eciton_types::IntervalId(step.interval.0 + u32::from(wrong && policy.role(step.stage).back));
         if let Some(lane) = lanes.lanes.get_mut(policy.lane(Step { interval: of, ..step })) {
             lane.insert(policy.visit(step), rank);

@@ -40,7 +40,7 @@ pub(crate) enum Planted {
     /// A backward step runs on a lane of another replica.
     WrongReplica,
     /// A lane runs forward steps first although it should run backward steps first.
-    ForwardBeforeBackward,
+    BackwardBeforeForward,
     /// The step that a failed worker was running is not run again.
     PlaceForgotten,
     /// Gradients in the sums of a failed worker are not computed again.

@@ -816,7 +816,7 @@ fn planted_defects_of_lanes_are_found() {
         Planted::ClosingForgotten,
         Planted::VersionAtUse,
         Planted::WrongReplica,
-        Planted::ForwardBeforeBackward,
+        Planted::BackwardBeforeForward,
         Planted::PlaceForgotten,
         Planted::SumForgotten,
         Planted::SumSplit,

@@ -1,7 +1,6 @@
 //! 1F1B: forward and backward steps of a lane alternate, as soon as it has as many micro-batches in
 //! flight as its cap allows. A lane with fewer runs a forward step if one is ready, and a backward
-//! step otherwise. So the lanes after it have work: a lane that ran all ready backward steps first
-//! would send them nothing meanwhile.
+//! step otherwise.
 //!
 //! The cap of a lane is the length of the longest path of lanes from it to the last one. In a
 //! chain, it is d - l, which is the warm-up of PipeDream. In a graph, it is 1 + the largest cap of
@@ -14,11 +13,6 @@ use eciton_recipe::lanes::Lanes;
 pub(super) struct BackwardFirst;
 
 impl Rules for BackwardFirst {
-    fn is_later(&self, back: bool) -> bool {
-        // As in the interleaved order, the cap makes forward and backward steps alternate.
-        back
-    }
-
     fn cap(&self, _lanes: &Lanes, path: u32) -> u32 {
         path
     }

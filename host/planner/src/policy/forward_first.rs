@@ -7,10 +7,6 @@ use eciton_recipe::lanes::Lanes;
 pub(super) struct ForwardFirst;
 
 impl Rules for ForwardFirst {
-    fn is_later(&self, back: bool) -> bool {
-        back
-    }
-
     fn cap(&self, _lanes: &Lanes, _path: u32) -> u32 {
         u32::MAX
     }

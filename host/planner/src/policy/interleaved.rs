@@ -22,12 +22,6 @@ use eciton_recipe::lanes::Lanes;
 pub(super) struct Interleaved;
 
 impl Rules for Interleaved {
-    fn is_later(&self, back: bool) -> bool {
-        // With the cap, forward and backward steps alternate: a lane whose visits are all in flight
-        // runs backward steps.
-        back
-    }
-
     fn group(&self, lanes: &Lanes) -> u32 {
         lanes.depth()
     }

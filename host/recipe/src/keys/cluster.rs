@@ -31,7 +31,7 @@ pub(super) const CLUSTER: &[Key<Cluster>] = &[
         .absent("no failures are expected"),
     key("replaced_after_s", "Time until a failed worker is replaced, in seconds", value!(some integer32(0, 86_400) => replaced_after_s))
         .also(&["replacement_s"])
-        .absent("300"),
+        .absent("five minutes"),
     key("usd_hour", "Price of a worker and hour in US dollars, with cluster.failures_per_hour", value!(some number(Bounds::from(0.0, 10_000.0)) => usd_hour))
         .also(&["price", "worker_hour_usd"])
         .absent("not set"),

@@ -385,9 +385,8 @@ impl<'a> Stages<'a> {
     }
 
     /// Returns the estimated number of floating-point operations of a step. It counts the products
-    /// per row, and two operations per gathered value.
+    /// per row, and two operations per gathered value, over all stages of a fused stage.
     pub(super) fn flops(&self, step: Step) -> u64 {
-        let Some(stage) = self.program.stage(step.stage) else { return 0 };
         let stored = match &self.inputs.features {
             Matrix::Sparse(features) => {
                 let all = features.data.rows() as f64 * features.data.columns() as f64;
@@ -395,12 +394,17 @@ impl<'a> Stages<'a> {
             }
             Matrix::Dense(_) => 1.0,
         };
-        let of_rows = (stage.cost.flops + stage.cost.feature_flops * stored) * self.rows_of(step) as f64;
-        let edges = if stage.cost.edge_values == 0 { 0 } else { self.edges_of(step) };
-        of_rows as u64 + 2 * u64::from(stage.cost.edge_values) * edges
+        let rows = self.rows_of(step) as f64;
+        let of = |id: StageId| {
+            let cost = self.program.stage(id).map(|stage| stage.cost).unwrap_or_default();
+            let edges = if cost.edge_values == 0 { 0 } else { self.edges_of(Step { stage: id, ..step }) };
+            ((cost.flops + cost.feature_flops * stored) * rows) as u64
+                + 2 * u64::from(cost.edge_values) * edges
+        };
+        self.ids(step.stage).into_iter().map(of).sum()
     }
 
-    /// Returns the number of edges in the neighbour lists that a step reads.
+    /// Returns the number of edges in the neighbour lists that a step of one stage reads.
     fn edges_of(&self, step: Step) -> u64 {
         let Some(relation) = self.program.relation(step.stage) else { return 0 };
         if let Some(batches) = &self.batches {

@@ -156,11 +156,12 @@ mod tests {
 
     #[test]
     fn preempted_pipelines_keep_most_of_their_pace() {
-        let lines = preempted(0.05).unwrap();
+        let lines = preempted(0.02).unwrap();
         show(&lines);
         assert_eq!(lines.len(), 12);
         let of = |kind: usize| lines.iter().skip(kind).step_by(4).map(figure);
-        assert!(of(0).all(|factor| factor >= 1.0), "restarts");
+        // Few failures cost less than redundant computation.
+        assert!(of(0).all(|factor| factor >= 0.8), "restarts");
         assert!(of(1).all(|factor| factor > 1.5), "value");
         assert!(lines.iter().all(|line| !line.why.is_empty()));
     }
