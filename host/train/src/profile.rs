@@ -14,7 +14,6 @@ use std::io::Write as _;
 use std::path::Path;
 
 use eciton_program::{HostPace, LanesPace, Profile, StageProfile};
-use eciton_recipe::executor::ExecutorKind;
 use eciton_recipe::{Config, LaneSettings, Workers};
 use eciton_runs::report::Observer;
 
@@ -107,7 +106,8 @@ fn alone(config: &Config) -> Config {
         config.run.threads = Some(1);
     }
     if config.executor.kind.has_workers() {
-        config.executor.kind = ExecutorKind::Local;
+        // Threads of this process.
+        config.executor.kind = Default::default();
     }
     (config.lanes, config.workers) = (LaneSettings::default(), Workers::default());
     config.cluster = eciton_recipe::Cluster::default();
