@@ -8,15 +8,19 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::text::seconds;
 use crate::{recipe, train};
 
 const AFTER_HELP: &str = "\
 The command trains once per number of micro-batches (--parts), as far as the\n\
 batch has enough rows. It fits the time of each stage as seconds per call plus\n\
 seconds per row. `eciton plan --measured FILE` plans a pipeline by them.\n\
+With --lanes (and --workers), it also trains with these lanes, and measures how\n\
+much longer their steps take and the time from one step to the next.\n\
 The file is a task profile (docs/explanation/simulation.md).\n\n\
 Examples:\n\
-\x20 eciton profile digits --layers 6 --batch 512 --epochs 3 --file digits.json\n\
+\x20 eciton profile digits --layers 6 --batch 512 --micro 4 --lanes 3 --epochs 3 \\\n\
+\x20     --file digits.json\n\
 \x20 eciton plan digits --layers 6 --batch 512 --micro 4 --lanes 3 \\\n\
 \x20     --measured digits.json";
 
@@ -57,6 +61,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         let figure = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |s| format!("{:.4}", s * 1e6));
         let (call, row) = (figure(stage.host_seconds_per_call), figure(stage.host_seconds_per_row));
         output.line(format_args!("{name:<28} {call:>14} {row:>14}"));
+    }
+    if let Some(lanes) = profile.lanes {
+        let (slowdown, step) = (lanes.slowdown, seconds(lanes.seconds_per_step));
+        output.line(format_args!(
+            "in lanes, steps take {slowdown:.2} times as long, and the next step follows after {step}"
+        ));
     }
     output.line(format_args!("profile written to {}", arguments.file.display()));
     Ok(())

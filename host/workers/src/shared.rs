@@ -323,9 +323,15 @@ impl Shared {
             traffic.values_passed = traffic.values_passed.saturating_add(passed);
         }
         drop(state);
+        // The pool must not appear idle between the last answer of a leaving worker and the report
+        // that it has left, because the run may wait for nothing but that report.
+        if through {
+            self.inbox.begin();
+        }
         pending.end(pass, key, begun, Process { at, connection: id }, result);
         if through {
             self.lost((at, id), GOES);
+            self.inbox.forget();
         }
         self.dispatch();
         Ok(())
