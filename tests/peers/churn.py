@@ -4,8 +4,8 @@
     churn.py ECITON [--seeds 2]
     churn.py ECITON --pace [--seeds 2] [--rates 0,0.33]      # rows per second of four protections, as root (control groups v1)
 
-With --pace, failures are drawn at 10, 16 and 33 % per worker and hour. An hour takes 15 seconds, so an outage
-of half an hour takes 7.5. Each worker has 40 % of a processor.
+With --pace, failures are drawn at 10, 16 and 33 % per worker and hour. An hour takes 7.5 seconds, so an outage
+of half an hour takes 3.75. Each worker has 40 % of a processor.
 """
 import argparse
 import json
@@ -72,7 +72,7 @@ def run(lanes, width, owner, schedule, seed):
     return digest(told["out"]) if process.returncode == 0 else told["err"].strip().splitlines()[-1], kills
 
 
-HOUR, OUTAGE, EPOCHS = 15.0, 0.5, 60
+HOUR, OUTAGE, EPOCHS = 7.5, 0.5, 30
 OWN = ["--set", "workers.owner=worker", "--set", "workers.snapshot_every=16"]
 PROTECTIONS = [
     ("peers take over, 2 wide", ["--width", "2", *OWN]),
