@@ -95,14 +95,6 @@ pub(super) fn cuts(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64
     divisions(runs, pool, price, Goal::Slowest, states)
 }
 
-/// Returns the most balanced division for each possible number of stages: that with the smallest sum of squared
-/// costs. Many divisions have equally slow stages and equal sums, and the local search improves this one in few
-/// moves.
-pub(super) fn balanced(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64) -> Vec<Partition> {
-    let squared = |sums: &Sums, lane: &Lane, path: u32| price(sums, lane, path).powi(2);
-    divisions(runs, pool, &squared, Goal::Sum, states).into_iter().map(|(_, of)| of).collect()
-}
-
 fn divisions(
     runs: &Runs,
     pool: &Pool,

@@ -224,6 +224,6 @@ impl Wanted {
     }
 }
 
-fn is_above_zero(figure: f64) -> bool {
+pub(super) fn is_above_zero(figure: f64) -> bool {
     figure.is_finite() && figure > 0.0
 }

@@ -210,18 +210,13 @@ impl Making {
                 // The last layer of a block is followed by a pooling of 2 x 2.
                 let output = to * pixels / if layer + 1 == layers { 4.0 } else { 1.0 };
                 let of = [values, to * pixels, output];
-                last = vec![self.add(
-                    format!("block {block} layer {layer}"),
-                    &last,
-                    (2.0, 2.0 * values * pixels),
-                    of,
-                )];
+                let (name, work) = (format!("block {block} layer {layer}"), (2.0, 2.0 * values * pixels));
+                last = vec![self.add(name, &last, work, of)];
                 from = to;
             }
         }
-        for (layer, (from, to)) in
-            [(25_088.0, 4096.0), (4096.0, 4096.0), (4096.0, 1000.0)].into_iter().enumerate()
-        {
+        let dense = [(25_088.0, 4096.0), (4096.0, 4096.0), (4096.0, 1000.0)];
+        for (layer, (from, to)) in dense.into_iter().enumerate() {
             last = vec![self.dense(format!("dense {layer}"), &last, from, to)];
         }
     }

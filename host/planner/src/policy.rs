@@ -22,7 +22,7 @@
 //! | schedule | order | cap | weights | source |
 //! | --- | --- | --- | --- | --- |
 //! | `gpipe` | forward first | all intervals | `latest` | Huang et al. 2019, section 2.3 |
-//! | `1f1b` | backward first (1F1B) | longest path | `latest` | Narayanan et al. 2021 (PipeDream-Flush), section 3.2 |
+//! | `1f1b` | backward first | longest path | `latest` | Narayanan et al. 2021 (PipeDream-Flush), section 3.2 |
 //! | `2bw` | backward first | longest path | `2bw` | the same, section 3.1 |
 //! | `naive` | backward first | longest path | `newest` | Narayanan et al. 2019, section 3.3, without its stashing |
 //! | `interleaved` | interleaved | warm-up and one more | `latest` | Narayanan et al. 2021 (Megatron-LM), section 2.2 |

@@ -25,7 +25,7 @@
 //! (Bamboo), Gandhi et al. 2024 (ReCycle).
 
 use super::graph::Graph;
-use super::machine::{Machine, Wanted};
+use super::machine::{Machine, Wanted, is_above_zero};
 use super::plan::Plan;
 use super::search::plan;
 use crate::error::{Error, Result};
@@ -100,17 +100,14 @@ impl Failures {
             ("US dollars per hour", self.usd_hour),
             ("US dollars per hour of a reliable worker", self.reliable_usd_hour.unwrap_or(0.0)),
         ];
-        let wrong =
-            |reason: String| Err(Error::from(Refused::Content { what: "failures of workers", reason }));
+        let wrong = |reason| Err(Error::from(Refused::Content { what: "failures of workers", reason }));
         if let Some((what, figure)) = figures.into_iter().find(|(_, f)| !(f.is_finite() && *f >= 0.0)) {
             return wrong(format!("found {figure} {what}: set a number of at least 0"));
         }
-        match self.snapshot_link.is_finite() && self.snapshot_link > 0.0 {
+        let link = self.snapshot_link;
+        match is_above_zero(link) {
             true => Ok(()),
-            false => wrong(format!(
-                "found a bandwidth of {} bytes per second for snapshots: set a number above 0",
-                self.snapshot_link
-            )),
+            false => wrong(format!("found a bandwidth of {link} for snapshots: set a number above 0")),
         }
     }
 
@@ -123,7 +120,7 @@ impl Failures {
 }
 
 impl Protection {
-    /// Returns a name, for instance `snapshots every 16 updates`.
+    /// Returns a name, for instance `a snapshot every 16 updates`.
     #[must_use]
     pub fn summary(self) -> String {
         let updates = |every: u32| match every {
@@ -136,8 +133,11 @@ impl Protection {
             Self::Host { redundant: true } => "weights at the host, redundant computation".to_owned(),
             Self::Workers { replicas: 0, every } => format!("a snapshot every {}", updates(every)),
             Self::Workers { replicas, every } => {
-                let workers = if replicas == 1 { "1 other worker" } else { "2 other workers" };
-                format!("weights replicated at {workers}, a snapshot every {}", updates(every))
+                let workers = if replicas == 1 { "worker" } else { "workers" };
+                format!(
+                    "weights replicated at {replicas} other {workers}, a snapshot every {}",
+                    updates(every)
+                )
             }
         }
     }
@@ -231,8 +231,7 @@ impl Exposed<'_> {
                 let waits = plan.round_seconds - plan.slowest_seconds;
                 let forward = plan.stages.iter().map(|of| of.forward_seconds).fold(0.0, f64::max);
                 let own = f64::from(plan.shape.micro / plan.shape.width.max(1));
-                let redundant_s = (own * forward - HIDDEN * waits).max(0.0);
-                let extra = if redundant { redundant_s } else { 0.0 };
+                let extra = if redundant { (own * forward - HIDDEN * waits).max(0.0) } else { 0.0 };
                 let (rounds, _) = self.rounds(missing, extra, !redundant);
                 let stashed = |of: &super::plan::PlannedStage| f64::from(of.in_flight) * of.forward_seconds;
                 let again = if redundant { 0.0 } else { plan.stages.iter().map(stashed).fold(0.0, f64::max) };
@@ -289,7 +288,8 @@ pub fn protect(
     failures.check()?;
     let (mut found, mut short) = (Vec::new(), None);
     let link = machine.lanes.iter().map(|lane| lane.link).fold(f64::INFINITY, f64::min);
-    let mut add = |machine: &Machine, replicas: u32, width: u32, protections: &[Protection]| {
+    // Each list has alternatives of one kind, of which the best is returned.
+    let mut add = |machine: &Machine, replicas: u32, width: u32, kinds: &[Vec<Protection>]| {
         // A replica has the values and all that their owner stores with them.
         let copies = wanted.copies + f64::from(replicas) * (1.0 + wanted.copies);
         let of = Wanted { widths: vec![width], copies, ..wanted.clone() };
@@ -298,11 +298,14 @@ pub fn protect(
         }
         match plan(graph, machine, &of) {
             Ok(answer) => {
-                // The sum of the gradients is not part of a snapshot.
-                let logged_copies = 1.0 + (wanted.copies - 1.0).max(0.0);
+                // A snapshot has the values in place of the sum of the gradients.
+                let logged_copies = wanted.copies.max(1.0);
                 let exposed = Exposed { plan: &answer.plan, graph, failures, logged_copies, link };
-                let all = protections.iter().map(|&protection| exposed.protected(protection));
-                found.extend(all.min_by(|one, other| one.order(other)));
+                let best = |kind: &Vec<Protection>| {
+                    let all = kind.iter().map(|&protection| exposed.protected(protection));
+                    all.min_by(Protected::order)
+                };
+                found.extend(kinds.iter().filter_map(best));
                 Ok(())
             }
             Err(error @ Error::Short { .. }) => {
@@ -314,19 +317,16 @@ pub fn protect(
     };
     let own = Machine { host: None, ..machine.clone() };
     for &width in &wanted.widths {
-        let snapshots = |replicas| EVERY.map(|every| Protection::Workers { replicas, every });
-        add(&own, 0, width, &snapshots(0))?;
-        for replicas in
-            REPLICAS.into_iter().filter(|&replicas| replicas < own.lanes.len() as u32 / width.max(1))
-        {
-            add(&own, replicas, width, &snapshots(replicas))?;
-        }
-        if failures.reliable_usd_hour.is_some() {
-            add(&own, 0, width, &[Protection::Reliable])?;
+        let snapshots = |replicas| EVERY.map(|every| Protection::Workers { replicas, every }).to_vec();
+        let reliable = failures.reliable_usd_hour.map(|_| Protection::Reliable);
+        add(&own, 0, width, &[snapshots(0), reliable.into_iter().collect()])?;
+        let depth = own.lanes.len() as u32 / width.max(1);
+        for replicas in REPLICAS.into_iter().filter(|&replicas| replicas < depth) {
+            add(&own, replicas, width, &[snapshots(replicas)])?;
         }
         if machine.host.is_some() {
-            add(machine, 0, width, &[Protection::Host { redundant: false }])?;
-            add(machine, 0, width, &[Protection::Host { redundant: true }])?;
+            let of_host = [false, true].map(|redundant| vec![Protection::Host { redundant }]);
+            add(machine, 0, width, &of_host)?;
         }
     }
     found.sort_by(Protected::order);

@@ -118,7 +118,6 @@ impl<'a> Search<'a> {
         let mut found: Vec<Partition> = Vec::new();
         let cuts = chain::cuts(&self.runs, &pool, &price, &mut states);
         found.extend(cuts.into_iter().map(|(_, cut)| cut));
-        found.extend(chain::balanced(&self.runs, &pool, &price, &mut states));
         found.extend(chain::fills(
             &self.runs,
             &pool,

@@ -191,7 +191,8 @@ impl LaneSettings {
 pub enum Order {
     /// All forward steps of a round run before all backward steps (GPipe).
     ForwardFirst,
-    /// Backward steps run as early as possible, alternating with forward steps (1F1B).
+    /// Forward and backward steps alternate, as soon as a lane has as many micro-batches as its cap
+    /// allows (1F1B).
     #[default]
     BackwardFirst,
     /// Forward and backward steps alternate, with several chunks (ranges of stages) per lane.

@@ -7,7 +7,7 @@ mod pipeline;
 
 use eciton_exec::functions::Outlook;
 use eciton_graph::dataset::Dataset;
-use eciton_program::{Domain, Program, Stage};
+use eciton_program::{Domain, Profile, Program, Stage};
 use eciton_recipe::{Aggregator, Config, FusionChoice, Image, LayerKind, Mode, Pipeline, Source};
 use eciton_runs::report::{MemoryPlan, Ordered, ResolvedSetting};
 use eciton_types::StageId;
@@ -276,6 +276,24 @@ fn epoch_flops(draft: &Draft, config: &Config, (rows, width): (&[usize], u64)) -
     f64::from(rounds) * program.stages.iter().map(own).sum::<f64>() + 2.0 * edges * width as f64
 }
 
+/// Reads the data set once, and passes the input of the pipeline planner to `then`.
+pub(crate) fn with_planning<T>(
+    config: &Config,
+    options: &Options,
+    profile: &Profile,
+    then: impl FnOnce(&Planning<'_>) -> Result<T>,
+) -> Result<T> {
+    let draft = Draft::new(config, options, None, Asked::Folder)?;
+    then(&planning(&draft, config, profile))
+}
+
+/// Returns the input of the pipeline planner.
+fn planning<'a>(draft: &'a Draft, config: &Config, profile: &'a Profile) -> Planning<'a> {
+    let (program, inputs) = (&draft.planned.lowered, &draft.inputs);
+    let (rows, parts) = crate::session::parts(config, inputs, program);
+    Planning { program, profile, stored: inputs.stored(), rows, parts, threads: draft.threads }
+}
+
 /// Runs the pipeline planner with the profile of `lanes.profile`, and returns its results. Returns
 /// `None` if there are no lanes or there is no profile.
 fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
@@ -283,10 +301,7 @@ fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
         return Ok(None);
     };
     let profile = crate::logs::read_profile(std::path::Path::new(path))?;
-    let (program, inputs) = (&draft.planned.lowered, &draft.inputs);
-    let (rows, parts) = crate::session::parts(config, inputs, program);
-    let (stored, threads) = (inputs.stored(), draft.threads);
-    Planning { program, profile: &profile, stored, rows, parts, threads }.report(config).map(Some)
+    planning(draft, config, &profile).report(config).map(Some)
 }
 
 /// Reads the data set, opens the kernels, and plans the run. Rows, weights and gathered features

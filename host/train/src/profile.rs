@@ -14,12 +14,13 @@ use std::io::Write as _;
 use std::path::Path;
 
 use eciton_program::{HostPace, LanesPace, Profile, StageProfile};
-use eciton_recipe::{Config, LaneSettings, Workers};
+use eciton_recipe::{Cluster, Config, LaneSettings, Workers};
 use eciton_runs::report::Observer;
 
 use crate::error::{Error, Result};
 use crate::logs::{Recording, read_profile};
 use crate::options::Options;
+use crate::plan::Planning;
 
 /// Number of times that the interval of possible times between two steps is halved.
 const HALVINGS: u32 = 8;
@@ -83,7 +84,7 @@ pub fn profile(
             (stage.host_seconds_per_call, stage.host_seconds_per_row) = (Some(call), Some(row));
         }
     }
-    // The times of an update are measured directly, and do not depend on the number of parts.
+    // An update is measured directly, and does not depend on the number of parts.
     fitted.host.seconds_per_value_updated = median(&measured, |host| host.seconds_per_value_updated);
     fitted.host.seconds_per_value_added = median(&measured, |host| host.seconds_per_value_added);
     fitted.source = format!("{}, with {sizes:?} micro-batches per batch", fitted.source);
@@ -102,15 +103,15 @@ pub fn profile(
 /// one thread.
 fn alone(config: &Config) -> Config {
     let mut config = config.clone();
-    if config.lanes.lanes.count > 0 {
-        config.run.threads = Some(1);
+    if config.lanes.lanes.count == 0 {
+        return config;
     }
+    config.run.threads = Some(1);
     if config.executor.kind.has_workers() {
-        // Threads of this process.
-        config.executor.kind = Default::default();
+        config.executor.kind = Default::default(); // threads of this process
     }
     (config.lanes, config.workers) = (LaneSettings::default(), Workers::default());
-    config.cluster = eciton_recipe::Cluster::default();
+    config.cluster = Cluster::default();
     config
 }
 
@@ -123,15 +124,12 @@ fn lanes(
     path: &Path,
     observer: &mut dyn Observer,
 ) -> Result<LanesPace> {
-    let missing = |what: &str| Error::Internal(format!("the profile of the lanes has no {what}"));
+    let few = |what: &str| {
+        let reason = format!("the training with lanes has no {what}: train for more epochs");
+        Error::from(eciton_recipe::Error::Content { what: "a profile of lanes", reason })
+    };
     let mut config = config.clone();
     config.lanes.profile = path.to_str().map(str::to_owned);
-    let dry = Options { recording: Recording::default(), ..options.clone() };
-    let planned_seconds = |pace: LanesPace| -> Result<f64> {
-        write(path, &Profile { lanes: Some(pace), ..alone.clone() })?;
-        let planned = crate::plan::plan(&config, &dry)?.planned.ok_or_else(|| missing("plan"))?;
-        Ok(1.0 / planned.own.rows_per_second)
-    };
     let file = path.with_extension("lanes.partial");
     let recording = Recording { profile: Some(file.clone()), ..Recording::default() };
     let trained = crate::train(&config, &Options { recording, ..options.clone() }, observer);
@@ -139,33 +137,39 @@ fn lanes(
     // Without a run there may be no file.
     let _ = std::fs::remove_file(&file);
     let measured = measured?;
-    let seconds = measured.seconds_per_row.ok_or_else(|| missing("rounds: train for more epochs"))?;
-    let draft = crate::plan::plan(&config, &dry)?;
-    let rows = f64::from(config.batch.rows.unwrap_or(draft.vertices).min(draft.vertices));
-    let calls = f64::from(draft.intervals.max(1)) / rows.max(1.0);
+    let seconds = measured.seconds_per_row.ok_or_else(|| few("two updates in a row"))?;
     let of_lanes = |stage: &StageProfile| stage.host_seconds_per_row.or(stage.function_seconds_per_row);
     let in_lanes: f64 = measured.stages.iter().filter_map(of_lanes).sum();
-    let each = |stage: &StageProfile| {
-        Some(stage.host_seconds_per_row? + calls * stage.host_seconds_per_call.unwrap_or(0.0))
-    };
-    let by_stage: f64 = alone.stages.iter().filter_map(each).sum();
-    if !(in_lanes > 0.0 && by_stage > 0.0) {
-        return Err(missing("times of steps"));
-    }
-    let slowdown = in_lanes / by_stage;
-    // The predicted time grows with the time of a step.
-    let mut pace = LanesPace { slowdown, seconds_per_step: 0.0 };
-    let (mut least, mut most) = (0.0, seconds / calls);
-    if planned_seconds(pace)? < seconds {
-        for _ in 0..HALVINGS {
-            pace.seconds_per_step = f64::midpoint(least, most);
-            match planned_seconds(pace)? < seconds {
-                true => least = pace.seconds_per_step,
-                false => most = pace.seconds_per_step,
+    let options = Options { recording: Recording::default(), ..options.clone() };
+    crate::plan::with_planning(&config, &options, alone, |planning| {
+        let calls = f64::from(planning.parts) / f64::from(planning.rows.max(1));
+        let each = |stage: &StageProfile| {
+            Some(stage.host_seconds_per_row? + calls * stage.host_seconds_per_call.unwrap_or(0.0))
+        };
+        let by_stage: f64 = alone.stages.iter().filter_map(each).sum();
+        if !(in_lanes > 0.0 && by_stage > 0.0) {
+            return Err(few("measured steps"));
+        }
+        let planned_seconds = |pace: LanesPace| -> Result<f64> {
+            let profile = &Profile { lanes: Some(pace), ..alone.clone() };
+            Ok(1.0 / Planning { profile, ..*planning }.own(&config)?.plan.rows_a_second)
+        };
+        // The planner itself counts that lanes share cores.
+        let slowdown = in_lanes / by_stage * planning.share(&config);
+        // The predicted time grows with the time of a step.
+        let mut pace = LanesPace { slowdown, seconds_per_step: 0.0 };
+        let (mut least, mut most) = (0.0, seconds / calls);
+        if planned_seconds(pace)? < seconds {
+            for _ in 0..HALVINGS {
+                pace.seconds_per_step = f64::midpoint(least, most);
+                match planned_seconds(pace)? < seconds {
+                    true => least = pace.seconds_per_step,
+                    false => most = pace.seconds_per_step,
+                }
             }
         }
-    }
-    Ok(pace)
+        Ok(pace)
+    })
 }
 
 /// Returns the median of a value over several profiles.

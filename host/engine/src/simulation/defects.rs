@@ -39,7 +39,7 @@ pub(crate) enum Planted {
     VersionAtUse,
     /// A backward step runs on a lane of another replica.
     WrongReplica,
-    /// A lane runs forward steps first although it should run backward steps first.
+    /// A lane runs backward steps first although it should run forward steps first.
     BackwardBeforeForward,
     /// The step that a failed worker was running is not run again.
     PlaceForgotten,

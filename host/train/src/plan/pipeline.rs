@@ -117,13 +117,18 @@ impl Planning<'_> {
         Ok(Graph::from_program(self.program, self.profile, self.stored)?)
     }
 
+    /// Returns the share of a core that a lane has, if the recipe does not describe its speed. Lanes
+    /// on this machine share the cores if there are fewer cores than lanes.
+    pub(crate) fn share(&self, config: &Config) -> f64 {
+        let cores = f64::from(self.threads) / f64::from(config.lanes.lanes.count.max(1));
+        if config.has_remote_workers() { 1.0 } else { cores.min(1.0) }
+    }
+
     /// Describes the workers and the host to the planner. Values that the recipe does not describe
     /// are those of threads or processes on this machine.
     fn machine(&self, config: &Config) -> Machine {
         let (cluster, count) = (&config.cluster, config.lanes.lanes.count);
-        // Threads share the cores if there are fewer cores than threads.
-        let share = (f64::from(self.threads) / f64::from(count.max(1))).min(1.0);
-        let usual = if config.has_remote_workers() { 1.0 } else { share };
+        let usual = self.share(config);
         let largest = self.program.parameters.iter().map(|one| 4 * one.len() as u64).max().unwrap_or(0);
         let fixed = PROCESS_BYTES + IN_PRODUCTS * largest;
         let lane = |at: usize| Lane {
