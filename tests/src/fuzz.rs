@@ -135,7 +135,7 @@ fn message_seeds() -> Vec<Vec<u8>> {
         Message::Answer { number: 1, frame: frame(), passed: 9 },
         Message::Missing { number: 7, keys: vec![key] },
         Message::Alive,
-        Message::Bye("done".to_owned()),
+        Message::Bye { reason: "done".to_owned(), again: false },
         Message::Instruction { number: 8, frame: frame() },
     ];
     let bytes = |message: &Message| {

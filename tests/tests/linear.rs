@@ -399,14 +399,14 @@ cases! {
     message_hello [100, 400],
         |n| wired(&Message::Hello(Hello {
             version: 4,
-            place: 1,
+            token: 1,
             proof: "ab".to_owned(),
             numeric_classes: vec!["avx2".to_owned(); n],
             pid: 1,
             keeps_bytes: 9,
             memory_bytes: None,
         })), message;
-    message_bye [500, 1_500], |n| wired(&Message::Bye("\n".repeat(n))), message;
+    message_bye [500, 1_500], |n| wired(&Message::Bye { reason: "\n".repeat(n), again: false }), message;
     message_refused [500, 1_500],
         |n| wired(&Message::Refused { reason: "a".repeat(n), again: true }), message;
     message_door [1, 8],

@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     /// The command failed for a temporary reason, so that the same command may succeed later. The
     /// exit code is 75 (`EX_TEMPFAIL`).
     Temporary(String),
+    /// The command failed, with the message and the exit code.
+    Ended(String, u8),
     /// A signal stopped the command, after results or a checkpoint were written.
     Stopped {
         /// Message for the user, which names the next step.
@@ -50,6 +52,7 @@ impl Failure {
             Self::Usage(text) => (text, 2),
             Self::Failed(text) => (text, 1),
             Self::Temporary(text) => (text, 75),
+            Self::Ended(text, code) => (text, code),
             Self::Stopped { text, code } => {
                 tell(text);
                 return code;
@@ -63,9 +66,11 @@ impl Failure {
     /// Returns the message of the failure.
     pub(crate) fn words(&self) -> &str {
         match self {
-            Self::Usage(text) | Self::Failed(text) | Self::Temporary(text) | Self::Stopped { text, .. } => {
-                text
-            }
+            Self::Usage(text)
+            | Self::Failed(text)
+            | Self::Temporary(text)
+            | Self::Ended(text, _)
+            | Self::Stopped { text, .. } => text,
             Self::OutputClosed => "standard output was closed",
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eciton_train::{CachePolicy, Leave, Served, Worker, work};
+use eciton_train::{CachePolicy, ConnectError, Contact, Error, Leave, Served, Worker, work};
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -28,9 +28,13 @@ pub(crate) struct Arguments {
     /// Earlier name of --cache, which prints a warning
     #[arg(long, value_name = "SIZE", value_parser = crate::data::size, hide = true, conflicts_with = "cache")]
     keep: Option<u64>,
-    /// Time to keep trying to connect to the run, in seconds
+    /// Time to keep trying to connect to the run, in seconds. It also applies after the connection
+    /// is lost
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     wait: u32,
+    /// Exit when the first connection ends, instead of connecting again
+    #[arg(long)]
+    once: bool,
     /// Exit instead of answering task N, to test worker failures [default: never]
     #[arg(long, value_name = "N")]
     fail_at: Option<u64>,
@@ -53,9 +57,14 @@ Example:
   On the machine of the first worker:
     eciton worker --connect HOST:7070 --token-file worker-0.token
 
-Each token admits one worker to one run: copy worker-0.token to the first
-machine, worker-1.token to the second. After SIGTERM a worker finishes its
-current task and exits; the run assigns its layers to the other workers.
+Copy worker-0.token to the first machine and worker-1.token to the second. A
+token belongs to a machine and admits one worker at a time. A worker without a
+free place waits, and replaces one that fails. A worker whose run is killed or
+stopped waits for it to be resumed. After SIGTERM a worker finishes its current
+task and exits; the run assigns its layers to the other workers.
+
+Exit codes: 0 the run has ended, or the worker left after a signal; 69 no run
+answers, or the connection is lost with --once; 77 the run refuses the worker; 1 any other failure; 2 wrong arguments.
 Guide: docs/how-to/train-on-workers.md";
 
 /// Connects to the run, and executes its tasks until the run ends or a signal arrives. Then prints
@@ -75,22 +84,38 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         token: &arguments.token_file,
         patience: Duration::from_secs(arguments.wait.into()),
         cache_bytes: arguments.cache.or(arguments.keep).unwrap_or_else(free),
+        once: arguments.once,
         fail_at: arguments.fail_at.or(arguments.vanish_at),
         cache: CachePolicy::User,
         leave: &leave,
     };
-    let served = work(&worker, |run, place| {
-        if !arguments.quiet {
-            tell(format_args!("connected to run {run} as worker {place}"));
+    let served = work(&worker, |contact| {
+        if arguments.quiet {
+            return;
         }
+        match contact {
+            Contact::Waits => tell("all places of the run are taken; waiting for one"),
+            Contact::Welcome(run, place) => {
+                tell(format_args!("connected to run {run} as worker {place}"));
+            }
+            Contact::Lost(reason) => tell(format_args!("{reason}; connecting again")),
+        }
+    });
+    let served = served.map_err(|error| match &error {
+        Error::Connection(ConnectError::Refused { .. }) => Failure::Ended(Failure::text(&error), 77),
+        Error::Connection(ConnectError::System { .. } | ConnectError::NoWelcome { .. }) => {
+            Failure::Ended(Failure::text(&error), 69)
+        }
+        _ => error.into(),
     })?;
-    let Served { run, tasks, peak_cache_bytes, reason } = served;
+    let Served { run, tasks, peak_cache_bytes, reason, lost, .. } = served;
     if arguments.json {
         output.json(&serde_json::json!({
-            "run": run, "tasks": tasks, "kept_bytes": peak_cache_bytes, "reason": reason,
+            "run": run, "tasks": tasks, "kept_bytes": peak_cache_bytes, "reason": &reason,
         }));
     } else if !arguments.quiet {
         output.line(format_args!("{} executed; {reason}", counted(tasks, "task")));
     }
-    Ok(())
+    // Without --once, the worker would have connected again.
+    if lost && !leave.is_asked() { Err(Failure::Ended(reason, 69)) } else { Ok(()) }
 }

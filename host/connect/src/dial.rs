@@ -1,6 +1,7 @@
 //! Worker's end of a connection, which dials the host of a run.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
@@ -8,7 +9,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::error::{Error, Result, is_end};
-use crate::limits::{HANDSHAKE, MESSAGE_BYTES, STRANGER_BYTES};
+use crate::limits::{HANDSHAKE, MESSAGE_BYTES, SIGNS, STRANGER_BYTES};
 use crate::message::{Hello, Message, VERSION, Welcome};
 use crate::secret::{NAME, Token, session, tls};
 use crate::watched::Watched;
@@ -31,21 +32,38 @@ pub struct Dialled {
 }
 
 /// Connects a worker to the host at `address`, which has the form `HOST:PORT`. Fills in the
-/// version, the worker index and the proof of `hello`.
+/// version, the token and the proof of `hello`.
 ///
 /// If an attempt fails for a temporary reason, it is repeated for up to `patience`. Temporary
-/// reasons are that nobody listens yet, that the connection ends, and that no welcome arrives
-/// within [`HANDSHAKE`]. Another one is that a different worker still uses this index.
+/// reasons are that nobody listens yet, that the connection ends, and that no answer arrives within
+/// [`HANDSHAKE`]. If no place of the run is free, `waits` is called, and the worker waits for any
+/// time until it gets one.
 ///
 /// Returns [`Error::System`] if nobody listens at the address, and [`Error::NoWelcome`] if the host
 /// does not answer. Returns [`Error::Tls`] if another program answers, and [`Error::Refused`] if
 /// the host does not admit the worker.
-pub async fn dial(address: &str, token: &Token, hello: Hello, patience: Duration) -> Result<Dialled> {
-    let begun = Instant::now();
+pub async fn dial(
+    address: &str,
+    token: &Token,
+    hello: Hello,
+    patience: Duration,
+    mut waits: impl FnMut(),
+) -> Result<Dialled> {
+    let mut begun = Instant::now();
     loop {
         let attempt = tokio::time::timeout(HANDSHAKE, attempt(address, token, hello.clone())).await;
         let error = match attempt {
-            Ok(Ok(dialled)) => return Ok(dialled),
+            Ok(Ok(Answer::Welcome(dialled))) => return Ok(dialled),
+            Ok(Ok(Answer::Wait(connected, silence))) => {
+                waits();
+                let ended = wait(connected, silence).await;
+                // The time counts from the last contact with the host.
+                begun = Instant::now();
+                match ended {
+                    Ok(dialled) => return Ok(dialled),
+                    Err(error) => error,
+                }
+            }
             Ok(Err(error)) => error,
             Err(_) => Error::Slow { what: "the host's welcome", allowed: HANDSHAKE },
         };
@@ -61,8 +79,49 @@ pub async fn dial(address: &str, token: &Token, hello: Hello, patience: Duration
     }
 }
 
-/// Makes one attempt: connects, proves that this worker has the token, and waits for the welcome.
-async fn attempt(address: &str, token: &Token, mut hello: Hello) -> Result<Dialled> {
+/// A connection to the host without a welcome.
+type Connected = (Receiver, Sender, SocketAddr);
+
+/// Answer of a host to a worker's first message.
+enum Answer {
+    Welcome(Dialled),
+    /// The worker must wait for a place. The time is the maximum silence of the connection.
+    Wait(Connected, Duration),
+}
+
+/// Exchanges signs of life with the host until a place is free for this worker.
+async fn wait((mut receiver, mut sender, local): Connected, silence: Duration) -> Result<Dialled> {
+    receiver.allow(STRANGER_BYTES, silence);
+    let message = {
+        let mut reading = pin!(async {
+            loop {
+                match receiver.next().await {
+                    Ok((Message::Alive, _)) => {}
+                    other => return other,
+                }
+            }
+        });
+        loop {
+            tokio::select! {
+                message = &mut reading => break message?.0,
+                () = tokio::time::sleep(silence / SIGNS) => drop(sender.send(&Message::Alive).await?),
+            }
+        }
+    };
+    match message {
+        Message::Welcome(welcome) => {
+            receiver.allow(MESSAGE_BYTES, Duration::from_millis(welcome.silence_ms));
+            Ok(Dialled { welcome, receiver, sender, local })
+        }
+        Message::Refused { reason, again } => Err(Error::Refused { reason, again }),
+        Message::Bye { reason, again: true } => Err(Error::Refused { reason, again: true }),
+        Message::Bye { reason, again: false } => Err(Error::Ended(reason)),
+        other => Err(Error::message(other.name(), "expected the message `welcome`")),
+    }
+}
+
+/// Makes one attempt: connects, proves that this worker has the token, and waits for the answer.
+async fn attempt(address: &str, token: &Token, mut hello: Hello) -> Result<Answer> {
     let stream = TcpStream::connect(address).await;
     let stream = stream.map_err(Error::system(format!("connect to {address}")))?;
     stream.set_nodelay(true).map_err(Error::system("configure the connection"))?;
@@ -74,7 +133,7 @@ async fn attempt(address: &str, token: &Token, mut hello: Hello) -> Result<Diall
         true => Error::Closed,
         false => tls("set up TLS with the host", error),
     })?;
-    (hello.version, hello.place) = (VERSION, token.place);
+    (hello.version, hello.token) = (VERSION, token.number);
     hello.proof = token.proof(&session(stream.get_ref().1)?);
     let (from, to) = tokio::io::split(stream);
     let mut receiver = Receiver::new(from, arrivals, (STRANGER_BYTES, HANDSHAKE));
@@ -84,7 +143,10 @@ async fn attempt(address: &str, token: &Token, mut hello: Hello) -> Result<Diall
         Message::Welcome(welcome) => {
             let silence = Duration::from_millis(welcome.silence_ms);
             receiver.allow(MESSAGE_BYTES, silence);
-            Ok(Dialled { welcome, receiver, sender, local })
+            Ok(Answer::Welcome(Dialled { welcome, receiver, sender, local }))
+        }
+        Message::Wait { silence_ms } => {
+            Ok(Answer::Wait((receiver, sender, local), Duration::from_millis(silence_ms)))
         }
         Message::Refused { reason, again } => Err(Error::Refused { reason, again }),
         other => Err(Error::message(other.name(), "expected the message `welcome`")),

@@ -58,6 +58,9 @@ pub enum Error {
         /// True if a later attempt may be admitted.
         again: bool,
     },
+    /// The run has ended while the worker waited for a place. The text is the reason of the host.
+    #[error("{0}")]
+    Ended(String),
     /// The host did not answer the worker's first message.
     #[error("no answer from the run at {address}: {source}; check that the run listens at this address")]
     NoWelcome {

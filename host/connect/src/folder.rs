@@ -1,4 +1,4 @@
-//! Folder of tokens, which contains the certificate of a run and a token for each worker.
+//! Folder of tokens, which contains the certificate of a run and a token for each machine.
 //!
 //! The folder outlives a run. A run that is resumed or restarted with the same folder uses the same
 //! certificate and tokens. Copies of the tokens on other machines therefore stay valid.
@@ -17,15 +17,14 @@ const CERTIFICATE: &str = "host.key";
 pub struct Tokens {
     /// Certificate of all runs that use the folder.
     pub certificate: Certificate,
-    /// Token of each worker, by worker index.
+    /// Tokens by number.
     pub tokens: Vec<Token>,
-    /// Number of tokens that [`Tokens::open`] created. The user must copy these to the workers.
+    /// Number of tokens that [`Tokens::open`] created. The user must copy these to the machines.
     pub written: u32,
 }
 
 impl Tokens {
-    /// Reads the certificate and the tokens of `count` workers from a folder. Creates the missing
-    /// ones.
+    /// Reads the certificate and `count` tokens from a folder. Creates the missing ones.
     ///
     /// A token that belongs to another certificate is replaced. A run with that certificate has
     /// ended or does not use the folder.
@@ -66,8 +65,7 @@ impl Tokens {
     }
 }
 
-/// Returns the path of the token file of the worker with index `place`, for instance
-/// `worker-0.token`.
+/// Returns the path of the file of the token with number `place`, for instance `worker-0.token`.
 #[must_use]
 pub fn token_path(folder: &Path, place: u32) -> PathBuf {
     folder.join(format!("worker-{place}.token"))

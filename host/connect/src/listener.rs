@@ -1,29 +1,36 @@
 //! Host's end of connections, which admits workers that prove a token.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::error::{Error, Result};
-use crate::limits::{FIRST_BYTE, HANDSHAKE, MESSAGE_BYTES, STRANGER_BYTES};
+use crate::limits::{FIRST_BYTE, HANDSHAKE, MESSAGE_BYTES, SIGNS, STRANGER_BYTES};
+use crate::membership::{Action, Connection, Event, Membership};
 use crate::message::{Hello, Message, VERSION, Welcome};
 use crate::secret::{Certificate, Token, session, tls};
 use crate::strangers::Strangers;
 use crate::watched::{Arrivals, Watched};
 use crate::wire::{Receiver, Sender};
 
+/// Reason of the end of a run's connections, if the run is complete.
+pub const ENDED: &str = "the run has ended";
+/// Reason of the end of a run's connections, if the run may be resumed.
+pub const STOPPED: &str = "the run has stopped, and can be resumed";
+
 /// A worker that the host has admitted, with its connection.
 #[derive(Debug)]
 pub struct Joined {
-    /// Reservation of the worker's index. No other worker gets the index until the reservation is
-    /// dropped.
+    /// Place of the worker. No other worker gets it until this value is dropped.
     pub seat: Seat,
     /// First message of the worker, with its version and numeric classes.
     pub hello: Hello,
@@ -35,37 +42,75 @@ pub struct Joined {
     pub sender: Sender,
 }
 
-/// Availability of a worker index.
+/// Decision about a worker that waits for a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
-    Free,
-    Taken,
-    Closed,
+enum Decision {
+    Place(u32),
+    /// The worker's token is barred.
+    Refuse,
+    /// Another connection with the worker's token waits.
+    Replace,
+    /// The run has ended. The flag is true if it may be resumed.
+    End(bool),
 }
 
-/// Reservation of a worker index, which becomes free when the reservation is dropped.
+/// The membership of the run, and the connections that wait for its decisions.
+#[derive(Debug)]
+struct Members {
+    membership: Membership,
+    /// Number of connections that have proved a token so far.
+    connections: Connection,
+    deciding: HashMap<Connection, oneshot::Sender<Decision>>,
+}
+
+impl Members {
+    /// Lets the membership process an event, and passes its decisions to the connections that wait.
+    fn step(&mut self, event: Event) {
+        for action in self.membership.step(event) {
+            let (connection, decision) = match action {
+                Action::Seat { connection, place } => (connection, Decision::Place(place)),
+                Action::Refuse { connection } => (connection, Decision::Refuse),
+                Action::Replace { connection } => (connection, Decision::Replace),
+                // The connection waits as long as there is no decision.
+                Action::Wait { .. } => continue,
+            };
+            if let Some(waits) = self.deciding.remove(&connection) {
+                // A connection that has ended meanwhile reports its end itself.
+                let _ = waits.send(decision);
+            }
+        }
+    }
+}
+
+/// Membership of a connection, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Seat {
-    /// Index of the worker, which is also that of its token.
+    /// Place of the worker, which is its index among the workers of the run.
     pub index: u32,
-    uses: Arc<Mutex<Vec<Use>>>,
-    after: Use,
+    /// Number of the worker's token.
+    pub token: u32,
+    connection: Connection,
+    members: Arc<Mutex<Members>>,
 }
 
 impl Seat {
-    /// Closes the index, so that no more workers are admitted with it.
-    pub fn close(mut self) {
-        self.after = Use::Closed;
+    /// Ends the membership, and admits no more workers with its token.
+    pub fn close(self) {
+        lock(&self.members).step(Event::Barred { token: self.token });
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = uses.get_mut(self.index as usize) {
-            *found = self.after;
-        }
+        let mut members = lock(&self.members);
+        members.deciding.remove(&self.connection);
+        members.step(Event::Ended { connection: self.connection });
     }
+}
+
+fn lock(members: &Mutex<Members>) -> MutexGuard<'_, Members> {
+    // The tables are consistent even after a panic.
+    members.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Numbers of connections that were not admitted, by reason.
@@ -74,13 +119,13 @@ pub struct Refusals {
     /// Number of connections that did not complete the TLS handshake and send a first message in
     /// time.
     pub strangers: AtomicU64,
-    /// Number of first messages with a wrong version, index or token, or with an index in use.
+    /// Number of first messages with a wrong version, a wrong token, or a barred token.
     pub refused: AtomicU64,
 }
 
 struct Door {
     tokens: Vec<Token>,
-    uses: Arc<Mutex<Vec<Use>>>,
+    members: Arc<Mutex<Members>>,
     acceptor: TlsAcceptor,
     welcome: Welcome,
     refusals: Arc<Refusals>,
@@ -95,6 +140,7 @@ pub struct Listener {
     /// Numbers of connections that were not admitted.
     pub refusals: Arc<Refusals>,
     joined: mpsc::Receiver<Joined>,
+    members: Arc<Mutex<Members>>,
     accepting: tokio::task::JoinHandle<()>,
 }
 
@@ -105,9 +151,9 @@ impl Drop for Listener {
 }
 
 impl Listener {
-    /// Listens at `address`, which has the form `HOST:PORT`. Port 0 selects a free port. The worker
-    /// with index `i` must prove that it has the token `tokens[i]`. Each admitted worker gets
-    /// `welcome`.
+    /// Listens at `address`, which has the form `HOST:PORT`. Port 0 selects a free port. A worker
+    /// must prove that it has one of `tokens`. At most `places` workers are admitted at a time, each
+    /// of which gets `welcome`. Others wait until a place is free.
     ///
     /// # Errors
     /// Returns [`Error::System`] if the address is in use or does not belong to this machine, and
@@ -115,16 +161,18 @@ impl Listener {
     pub async fn bind(
         address: &str,
         certificate: &Certificate,
-        tokens: Vec<Token>,
+        (tokens, places): (Vec<Token>, u32),
         welcome: Welcome,
     ) -> Result<Self> {
         let bound = TcpListener::bind(address).await;
         let listener = bound.map_err(Error::system(format!("listen at {address}")))?;
         let address = listener.local_addr().map_err(Error::system("read the port of the listener"))?;
-        let (sender, joined) = mpsc::channel(tokens.len().max(1));
+        let (sender, joined) = mpsc::channel(places.max(1) as usize);
+        let membership = Membership::new(places);
         let refusals = Arc::new(Refusals::default());
+        let members = Arc::new(Mutex::new(Members { membership, connections: 0, deciding: HashMap::new() }));
         let door = Arc::new(Door {
-            uses: Arc::new(Mutex::new(vec![Use::Free; tokens.len()])),
+            members: members.clone(),
             tokens,
             acceptor: TlsAcceptor::from(certificate.server()?),
             welcome,
@@ -132,7 +180,16 @@ impl Listener {
             joined: sender,
         });
         let accepting = tokio::spawn(accept(listener, door));
-        Ok(Self { address, refusals, joined, accepting })
+        Ok(Self { address, refusals, joined, members, accepting })
+    }
+
+    /// Admits no more workers, and tells those that wait that the run has ended. `again` is true if
+    /// the run may be resumed.
+    pub fn end(&mut self, again: bool) {
+        self.accepting.abort();
+        for (_, waits) in lock(&self.members).deciding.drain() {
+            let _ = waits.send(Decision::End(again));
+        }
     }
 
     /// Waits for the next worker to be admitted. Returns `None` if the listener has ended.
@@ -163,15 +220,18 @@ async fn accept(listener: TcpListener, door: Arc<Door>) {
 /// session.
 type Stranger = (TlsStream<Watched<TcpStream>>, Arrivals, [u8; 32]);
 
+/// A worker that has proved its token, and the decision about its place.
+type Proved = (Joined, oneshot::Receiver<Decision>);
+
 impl Door {
     /// Admits the worker at the other end of `stream` if it proves its token in time. Sets `spoke`
     /// when its first byte arrives.
     async fn let_in(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, spoke: Arc<AtomicBool>) {
         match timeout(HANDSHAKE, self.known(stream, peer, &spoke)).await {
-            Ok(Ok(Some(joined))) => {
-                // From here on the worker is admitted, and its task must not be aborted as an
-                // unproved connection.
-                tokio::spawn(async move { self.welcome(joined).await });
+            Ok(Ok(Some(proved))) => {
+                // From here on the worker is known, and its task must not be aborted as an unproved
+                // connection.
+                tokio::spawn(async move { self.decided(proved).await });
             }
             Ok(Ok(None)) => drop(self.refusals.refused.fetch_add(1, Ordering::Relaxed)),
             Ok(Err(_)) | Err(_) => drop(self.refusals.strangers.fetch_add(1, Ordering::Relaxed)),
@@ -195,80 +255,125 @@ impl Door {
         Ok((stream, arrivals, session))
     }
 
-    /// Performs the whole handshake. Returns the worker if it may be admitted. Otherwise sends the
-    /// reason to the worker and returns `None`.
-    async fn known(&self, stream: TcpStream, peer: SocketAddr, spoke: &AtomicBool) -> Result<Option<Joined>> {
+    /// Performs the whole handshake. Returns the worker if it has proved its token. Otherwise sends
+    /// the reason to the worker and returns `None`.
+    async fn known(&self, stream: TcpStream, peer: SocketAddr, spoke: &AtomicBool) -> Result<Option<Proved>> {
         let (stream, arrivals, session) = self.agree(stream, spoke).await?;
         let (from, to) = tokio::io::split(stream);
         let mut receiver = Receiver::new(from, arrivals, (STRANGER_BYTES, HANDSHAKE));
-        let mut sender = Sender::new(to);
+        let sender = Sender::new(to);
         let hello = match receiver.next().await?.0 {
             Message::Hello(hello) => hello,
             other => return Err(Error::message(other.name(), "expected the message `hello`")),
         };
-        match self.check(&hello, &session) {
-            Ok(seat) => Ok(Some(Joined { seat, hello, peer, receiver, sender })),
-            Err((reason, again)) => {
-                sender.send(&Message::Refused { reason, again }).await?;
-                sender.close().await;
-                Ok(None)
+        if let Err(reason) = self.check(&hello, &session) {
+            refuse(sender, reason).await;
+            return Ok(None);
+        }
+        let (seat, decision) = self.prove(hello.token);
+        Ok(Some((Joined { seat, hello, peer, receiver, sender }, decision)))
+    }
+
+    /// Adds a connection to the members, whose worker has proved `token`. Returns its membership, and
+    /// the decision about its place.
+    fn prove(&self, token: u32) -> (Seat, oneshot::Receiver<Decision>) {
+        let mut members = lock(&self.members);
+        members.connections += 1;
+        let connection = members.connections;
+        let (decided, decision) = oneshot::channel();
+        members.deciding.insert(connection, decided);
+        members.step(Event::Proved { connection, token });
+        (Seat { index: 0, token, connection, members: self.members.clone() }, decision)
+    }
+
+    /// Waits for the decision about a worker's place, and carries it out.
+    async fn decided(&self, (mut joined, mut decision): Proved) {
+        joined.receiver.allow(STRANGER_BYTES, Duration::from_millis(self.welcome.silence_ms));
+        let decided = match decision.try_recv() {
+            Ok(decided) => Some(decided),
+            Err(_) => self.wait(&mut joined, decision).await,
+        };
+        match decided {
+            Some(Decision::Place(place)) => {
+                joined.seat.index = place;
+                self.welcome(joined).await;
+            }
+            Some(Decision::Refuse) => {
+                self.refusals.refused.fetch_add(1, Ordering::Relaxed);
+                let token = joined.seat.token;
+                let reason = format!(
+                    "token {token} is barred, because its worker gave wrong answers or failed too often"
+                );
+                refuse(joined.sender, reason).await;
+            }
+            Some(Decision::Replace) => {
+                let reason = "another worker with the same token waits".to_owned();
+                drop(timeout(HANDSHAKE, joined.sender.send(&Message::Bye { reason, again: true })).await);
+            }
+            Some(Decision::End(again)) => {
+                let reason = if again { STOPPED } else { ENDED }.to_owned();
+                drop(timeout(HANDSHAKE, joined.sender.send(&Message::Bye { reason, again })).await);
+                joined.sender.close().await;
+            }
+            None => {}
+        }
+    }
+
+    /// Exchanges signs of life with a worker that waits, until there is a decision about its place.
+    /// Returns `None` if the connection ends before.
+    async fn wait(&self, joined: &mut Joined, mut decision: oneshot::Receiver<Decision>) -> Option<Decision> {
+        let silence_ms = self.welcome.silence_ms;
+        let Joined { receiver, sender, .. } = joined;
+        sender.send(&Message::Wait { silence_ms }).await.ok()?;
+        let mut reading = pin!(async { while let Ok((Message::Alive, _)) = receiver.next().await {} });
+        loop {
+            tokio::select! {
+                decided = &mut decision => return decided.ok(),
+                () = &mut reading => return None,
+                () = tokio::time::sleep(Duration::from_millis(silence_ms) / SIGNS) => {
+                    sender.send(&Message::Alive).await.ok()?;
+                }
             }
         }
     }
 
     /// Sends the welcome to a worker, and passes the worker to the owner of the listener.
     async fn welcome(&self, mut joined: Joined) {
-        let welcome = Message::Welcome(self.welcome.clone());
-        if let Ok(Ok(_)) = timeout(HANDSHAKE, joined.sender.send(&welcome)).await {
+        let welcome = Welcome { place: joined.seat.index, ..self.welcome.clone() };
+        if let Ok(Ok(_)) = timeout(HANDSHAKE, joined.sender.send(&Message::Welcome(welcome))).await {
             joined.receiver.allow(MESSAGE_BYTES, Duration::from_millis(self.welcome.silence_ms));
             drop(self.joined.send(joined).await);
         }
     }
 
-    /// Checks a worker's first message and reserves the worker's index. If the worker is refused,
-    /// returns the reason, and true if the worker may try again.
-    fn check(&self, hello: &Hello, session: &[u8]) -> std::result::Result<Seat, (String, bool)> {
+    /// Checks a worker's first message. Returns the reason if the worker is refused.
+    fn check(&self, hello: &Hello, session: &[u8]) -> std::result::Result<(), String> {
         if hello.version != VERSION {
-            let reason = format!(
+            return Err(format!(
                 "the worker uses protocol version {}, but the run uses {VERSION}; use the same build for both",
                 hello.version
-            );
-            return Err((reason, false));
+            ));
         }
-        let token = self.tokens.get(hello.place as usize);
-        // The reason does not reveal which indices exist.
+        let token = self.tokens.get(hello.token as usize);
+        // The reason does not reveal which tokens exist.
         if !token.is_some_and(|token| token.is_proved(session, &hello.proof)) {
-            return Err(("its token is not one of this run; copy the token file again".to_owned(), false));
+            return Err("its token is not one of this run; copy the token file again".to_owned());
         }
-        if let Some(class) =
-            self.welcome.numeric_class.as_ref().filter(|c| !hello.numeric_classes.contains(c))
-        {
-            let reason = format!(
-                "the worker supports the numeric classes {}, but this run uses {class}; set run.numeric_class to a class that \
-                 all machines have",
+        match self.welcome.numeric_class.as_ref().filter(|class| !hello.numeric_classes.contains(class)) {
+            Some(class) => Err(format!(
+                "the worker supports the numeric classes {}, but this run uses {class}; set run.numeric_class to \
+                 a class that all machines have",
                 hello.numeric_classes.join(", ")
-            );
-            return Err((reason, false));
+            )),
+            None => Ok(()),
         }
-        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = hello.place;
-        match uses.get_mut(index as usize) {
-            Some(found) if *found == Use::Free => *found = Use::Taken,
-            Some(Use::Closed) => {
-                return Err((
-                    format!(
-                        "worker index {index} is closed, because its workers gave wrong answers or failed too often"
-                    ),
-                    false,
-                ));
-            }
-            _ => {
-                return Err((
-                    format!("worker index {index} is in use by another worker with the same token"),
-                    true,
-                ));
-            }
-        }
-        Ok(Seat { index, uses: self.uses.clone(), after: Use::Free })
+    }
+}
+
+/// Sends the reason of a refusal to a worker, and closes the connection.
+async fn refuse(mut sender: Sender, reason: String) {
+    let refused = Message::Refused { reason, again: false };
+    if let Ok(Ok(_)) = timeout(HANDSHAKE, sender.send(&refused)).await {
+        sender.close().await;
     }
 }

@@ -13,7 +13,7 @@ use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
 /// Version of the protocol, which must be the same at both ends.
-pub(crate) const VERSION: u32 = 9;
+pub(crate) const VERSION: u32 = 10;
 
 /// First message of a worker, with which it proves its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,8 +21,8 @@ pub(crate) const VERSION: u32 = 9;
 pub struct Hello {
     /// Version of the protocol that the worker uses.
     pub version: u32,
-    /// Index of the worker, for which its token was created.
-    pub place: u32,
+    /// Number of the worker's token.
+    pub token: u32,
     /// Proof that the worker has its token, in hexadecimal. It is the HMAC-SHA-256 of 32 bytes that
     /// are derived from the TLS session, and its key is the token.
     pub proof: String,
@@ -44,6 +44,9 @@ pub struct Hello {
 pub struct Welcome {
     /// Name of the run, which object keys and messages contain.
     pub run: String,
+    /// Place of the worker, which is its index among the workers of the run. The host fills it in.
+    #[serde(default)]
+    pub place: u32,
     /// Maximum silence in milliseconds. If an end sends no byte for longer, it counts as failed.
     pub silence_ms: u64,
     /// Numeric class in which the worker must compute. `None` if the worker does not compute.
@@ -66,6 +69,12 @@ pub enum Message {
     Hello(Hello),
     /// The host admits the worker.
     Welcome(Welcome),
+    /// All places of the run are taken, or the worker's token has a place already. The host sends a
+    /// welcome once a place is free for the worker.
+    Wait {
+        /// Maximum silence in milliseconds, as in [`Welcome::silence_ms`].
+        silence_ms: u64,
+    },
     /// The host refuses the worker.
     Refused {
         /// Reason of the refusal, as a text for the user.
@@ -117,8 +126,13 @@ pub enum Message {
     Alive,
     /// The worker is about to leave and accepts no more tasks.
     Drain,
-    /// The sender ends the connection. The text is the reason.
-    Bye(String),
+    /// The sender ends the connection.
+    Bye {
+        /// Reason of the end, as a text for the user.
+        reason: String,
+        /// True if the receiver may connect again, for instance because the run will be resumed.
+        again: bool,
+    },
     /// The worker reports its address, at which it listens for rows from other workers.
     Door {
         /// Address of the worker, in the form `HOST:PORT`.
@@ -210,12 +224,12 @@ struct Refusal {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Farewell {
-    reason: String,
+struct Waiting {
+    silence_ms: u64,
 }
 
 /// Names of the kinds of messages, by the number of the kind.
-const KINDS: [&str; 16] = [
+const KINDS: [&str; 17] = [
     "hello",
     "welcome",
     "refused",
@@ -232,6 +246,7 @@ const KINDS: [&str; 16] = [
     "peer",
     "abandon",
     "kernel",
+    "wait",
 ];
 
 /// Returns the name of the kind with the number `kind`, for error messages.
@@ -262,12 +277,13 @@ impl Message {
             Self::Missing { .. } => 7,
             Self::Alive => 8,
             Self::Drain => 9,
-            Self::Bye(_) => 10,
+            Self::Bye { .. } => 10,
             Self::Instruction { .. } => 11,
             Self::Door { .. } => 12,
             Self::Peer { .. } => 13,
             Self::Abandon => 14,
             Self::Kernel { .. } => 15,
+            Self::Wait { .. } => 16,
         }
     }
 
@@ -287,10 +303,10 @@ impl Message {
         let (head, body) = match self {
             Self::Hello(hello) => (head(kind, hello)?, Bytes::new()),
             Self::Welcome(welcome) => (head(kind, welcome)?, Bytes::new()),
-            Self::Refused { reason, again } => {
+            Self::Wait { silence_ms } => (head(kind, &Waiting { silence_ms: *silence_ms })?, Bytes::new()),
+            Self::Refused { reason, again } | Self::Bye { reason, again } => {
                 (head(kind, &Refusal { reason: reason.clone(), again: *again })?, Bytes::new())
             }
-            Self::Bye(reason) => (head(kind, &Farewell { reason: reason.clone() })?, Bytes::new()),
             Self::Object { key, bytes } => (head(kind, &Keyed { key: *key })?, bytes.clone()),
             Self::Kernel { digest, bytes } => {
                 (head(kind, &Digested { digest: digest.clone() })?, bytes.clone())
@@ -371,7 +387,11 @@ impl Message {
             }
             8 => Self::Alive,
             9 => Self::Drain,
-            10 => Self::Bye(parse::<Farewell>(kind, &head)?.reason),
+            10 => {
+                let Refusal { reason, again } = parse(kind, &head)?;
+                Self::Bye { reason, again }
+            }
+            16 => Self::Wait { silence_ms: parse::<Waiting>(kind, &head)?.silence_ms },
             11 => {
                 return Ok(Self::Instruction { number: parse::<Numbered>(kind, &head)?.number, frame: body });
             }
@@ -405,14 +425,14 @@ mod tests {
     fn all() -> Vec<Message> {
         let hello = Hello {
             version: VERSION,
-            place: 3,
+            token: 3,
             proof: "ab".to_owned(),
             numeric_classes: vec!["avx2-fma-1".to_owned()],
             pid: 1,
             keeps_bytes: 1 << 40,
             memory_bytes: Some(1 << 33),
         };
-        let welcome = Welcome { run: "r".to_owned(), silence_ms: 9, numeric_class: None, peers: 0 };
+        let welcome = Welcome { run: "r".to_owned(), place: 2, silence_ms: 9, numeric_class: None, peers: 0 };
         let token = crate::secret::Certificate::new().unwrap().token(1).unwrap();
         let key = TensorKey::of_matrix(eciton_types::ParameterId(1), eciton_types::Version(2), 0);
         vec![
@@ -427,12 +447,13 @@ mod tests {
             Message::Missing { number: 7, keys: vec![key] },
             Message::Alive,
             Message::Drain,
-            Message::Bye("done".to_owned()),
+            Message::Bye { reason: "done".to_owned(), again: true },
             Message::Instruction { number: 8, frame: Bytes::from_static(b"frame") },
             Message::Door { address: "127.0.0.1:9".to_owned(), tokens: vec![token.clone()] },
             Message::Peer { at: Location::worker(1), address: "127.0.0.1:9".to_owned(), token },
             Message::Abandon,
             Message::Kernel { digest: "ab".to_owned(), bytes: Bytes::from_static(b"component") },
+            Message::Wait { silence_ms: 5 },
         ]
     }
 

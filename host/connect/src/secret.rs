@@ -1,4 +1,4 @@
-//! Secrets of a run: its certificate, and one token per worker.
+//! Secrets of a run: its certificate, and one token per machine.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -81,20 +81,20 @@ impl Certificate {
         write_private(path, &CertificateFile { version: 1, certificate, key })
     }
 
-    /// Returns true if `token` was created for this certificate and the worker index `place`.
-    pub(crate) fn has_made(&self, token: &Token, place: u32) -> bool {
-        token.place == place && token.certificate_sha256.eq_ignore_ascii_case(&self.digest())
+    /// Returns true if `token` was created for this certificate and has the number `number`.
+    pub(crate) fn has_made(&self, token: &Token, number: u32) -> bool {
+        token.number == number && token.certificate_sha256.eq_ignore_ascii_case(&self.digest())
     }
 
-    /// Creates a random token for the worker with index `place`.
+    /// Creates the token with the number `number`, which is random.
     ///
     /// # Errors
     /// Returns [`Error::Tls`] if the system does not provide random bytes.
-    pub fn token(&self, place: u32) -> Result<Token> {
+    pub fn token(&self, number: u32) -> Result<Token> {
         let mut token = [0; TOKEN_BYTES];
         let filled = ring::default_provider().secure_random.fill(&mut token);
         filled.map_err(|e| tls("draw the random bytes of a token", format!("{e:?}")))?;
-        Ok(Token { version: 1, place, certificate_sha256: self.digest(), token: hexadecimal(&token) })
+        Ok(Token { version: 1, number, certificate_sha256: self.digest(), token: hexadecimal(&token) })
     }
 
     /// Returns the TLS 1.3 configuration of the host.
@@ -143,20 +143,22 @@ fn write_private(path: &Path, contents: &impl Serialize) -> Result<()> {
     })
 }
 
-/// Secret of one worker, with which it authenticates to runs that use the same folder of tokens.
+/// Secret of one machine, with which its worker authenticates to runs that use the same folder of
+/// tokens. It admits one worker at a time, to any place of the run.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
     version: u32,
-    /// Index of the worker for which the token was created.
-    pub place: u32,
+    /// Number of the token among those of the run.
+    #[serde(alias = "place")]
+    pub number: u32,
     certificate_sha256: String,
     token: String,
 }
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Token(worker {})", self.place)
+        write!(f, "Token({})", self.number)
     }
 }
 

@@ -11,34 +11,58 @@ use crate::limits::{STRANGERS, STRANGERS_OF_ADDRESS};
 
 /// Connections that have not proved a token yet, in order of arrival. Finished handshakes are
 /// removed from the table.
-#[derive(Debug, Default)]
-pub(crate) struct Strangers {
-    slots: VecDeque<Slot>,
+#[derive(Debug)]
+pub(crate) struct Strangers<H = AbortHandle> {
+    slots: VecDeque<Slot<H>>,
+}
+
+impl<H> Default for Strangers<H> {
+    fn default() -> Self {
+        Self { slots: VecDeque::new() }
+    }
 }
 
 #[derive(Debug)]
-struct Slot {
+struct Slot<H> {
     address: IpAddr,
     /// True once the first byte of the connection has arrived.
     spoke: Arc<AtomicBool>,
-    task: AbortHandle,
+    task: H,
 }
 
-impl Strangers {
-    /// Adds a connection whose handshake is the Tokio task `task`. Returns true if another
-    /// connection was dropped to make space.
+/// A handshake in progress, which is a task of Tokio.
+pub(crate) trait Handshake {
+    /// Returns true if the handshake has ended.
+    fn is_finished(&self) -> bool;
+    /// Ends the handshake and its connection.
+    fn abort(&self);
+}
+
+impl Handshake for AbortHandle {
+    fn is_finished(&self) -> bool {
+        Self::is_finished(self)
+    }
+
+    fn abort(&self) {
+        Self::abort(self);
+    }
+}
+
+impl<H: Handshake> Strangers<H> {
+    /// Adds a connection whose handshake is `task`. Returns true if another connection was dropped
+    /// to make space.
     ///
     /// If the table or the share of the address is full, one connection is dropped. It is the
     /// oldest connection that has sent no byte, or the oldest one if all have. Idle connections
     /// therefore never displace a worker during its handshake.
-    pub(crate) fn add(&mut self, address: IpAddr, spoke: Arc<AtomicBool>, task: AbortHandle) -> bool {
+    pub(crate) fn add(&mut self, address: IpAddr, spoke: Arc<AtomicBool>, task: H) -> bool {
         let address = origin(address);
         self.slots.retain(|slot| !slot.task.is_finished());
         let of_address = self.slots.iter().filter(|slot| slot.address == address).count();
         let only_address = of_address >= STRANGERS_OF_ADDRESS;
         let dropped = if only_address || self.slots.len() >= STRANGERS {
-            let candidate = |slot: &Slot| !only_address || slot.address == address;
-            let silent = |slot: &Slot| candidate(slot) && !slot.spoke.load(Ordering::Relaxed);
+            let candidate = |slot: &Slot<H>| !only_address || slot.address == address;
+            let silent = |slot: &Slot<H>| candidate(slot) && !slot.spoke.load(Ordering::Relaxed);
             let at = self.slots.iter().position(silent).or_else(|| self.slots.iter().position(candidate));
             at.and_then(|at| self.slots.remove(at))
         } else {
@@ -66,7 +90,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn table() -> (Strangers, tokio::runtime::Runtime) {
+    fn table() -> (Strangers<AbortHandle>, tokio::runtime::Runtime) {
         (Strangers::default(), tokio::runtime::Builder::new_current_thread().build().unwrap())
     }
 
@@ -77,7 +101,7 @@ mod tests {
     #[test]
     fn each_address_and_the_whole_table_have_limits() {
         let (mut strangers, runtime) = table();
-        let add = |strangers: &mut Strangers, address| {
+        let add = |strangers: &mut Strangers<AbortHandle>, address| {
             let spoke = Arc::new(AtomicBool::new(false));
             let task = runtime.spawn(std::future::pending::<()>());
             (strangers.add(address, spoke.clone(), task.abort_handle()), spoke)

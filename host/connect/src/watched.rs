@@ -39,6 +39,12 @@ impl Arrivals {
     }
 }
 
+/// Returns the time at which a connection counts as silent. The latest bytes arrived at `latest`, and
+/// the reader has waited since `begun`. Bytes within a message count like those between messages.
+pub(crate) fn silent_at<T: Ord + std::ops::Add<D, Output = T>, D>(latest: T, begun: T, silence: D) -> T {
+    latest.max(begun) + silence
+}
+
 /// A stream that records when bytes arrive.
 pub(crate) struct Watched<S> {
     stream: S,

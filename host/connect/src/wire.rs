@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::{Error, Result, is_end};
 use crate::message::Message;
-use crate::watched::Arrivals;
+use crate::watched::{Arrivals, silent_at};
 
 /// Maximum size of a memory allocation for bytes that have not arrived yet, in bytes.
 const AHEAD: usize = 1 << 20;
@@ -25,6 +25,8 @@ pub struct Receiver {
     arrivals: Arrivals,
     most: u64,
     silence: Duration,
+    /// Bytes of the next message that have arrived so far.
+    buffer: BytesMut,
 }
 
 impl std::fmt::Debug for Receiver {
@@ -41,7 +43,8 @@ impl Receiver {
         arrivals: Arrivals,
         (most, silence): (u64, Duration),
     ) -> Self {
-        Self { from: Box::new(from), arrivals, most, silence: silence.min(LONGEST_SILENCE) }
+        let buffer = BytesMut::new();
+        Self { from: Box::new(from), arrivals, most, silence: silence.min(LONGEST_SILENCE), buffer }
     }
 
     /// Replaces the maximum message size and the maximum silence.
@@ -49,57 +52,45 @@ impl Receiver {
         (self.most, self.silence) = (most, silence.min(LONGEST_SILENCE));
     }
 
-    /// Waits for the next message. Returns the message and its size on the wire in bytes.
+    /// Waits for the next message. Returns the message and its size on the wire in bytes. If the
+    /// returned future is dropped, no byte is lost, and the next call continues.
     ///
     /// Returns [`Error::Closed`] if the connection ends between messages, and [`Error::Silent`] if
     /// no byte arrives for the maximum silence. Returns [`Error::TooLarge`] or [`Error::Message`]
     /// if the bytes are not a valid message.
     pub async fn next(&mut self) -> Result<(Message, u64)> {
-        let length = match self.read(4).await? {
-            Read::Whole(length) => length,
-            Read::Ended { after: 0 } => return Err(Error::Closed),
-            Read::Ended { .. } => return Err(cut_off()),
-        };
-        let length = u32::from_le_bytes(length.first_chunk().copied().unwrap_or_default());
+        let begun = Instant::now();
+        self.fill(4, begun).await?;
+        let length = u32::from_le_bytes(self.buffer.first_chunk().copied().unwrap_or_default());
         if u64::from(length) > self.most {
             return Err(Error::TooLarge { what: "a message", found: length.into(), allowed: self.most });
         }
-        match self.read(length as usize).await? {
-            Read::Whole(bytes) => Ok((Message::decode(bytes)?, 4 + u64::from(length))),
-            Read::Ended { .. } => Err(cut_off()),
-        }
+        self.fill(4 + length as usize, begun).await?;
+        let bytes = std::mem::take(&mut self.buffer).freeze();
+        Ok((Message::decode(bytes.slice(4..))?, 4 + u64::from(length)))
     }
 
-    /// Reads exactly `length` bytes unless the connection ends before.
-    async fn read(&mut self, length: usize) -> Result<Read> {
-        let begun = Instant::now();
-        let mut bytes = BytesMut::with_capacity(length.min(AHEAD));
-        while bytes.len() < length {
-            let more = (length - bytes.len()).min(AHEAD);
-            bytes.reserve(more);
+    /// Reads until the buffer has exactly `length` bytes. The caller has waited for them since
+    /// `begun`.
+    async fn fill(&mut self, length: usize, begun: Instant) -> Result<()> {
+        while self.buffer.len() < length {
+            let more = (length - self.buffer.len()).min(AHEAD);
+            self.buffer.reserve(more);
             let mut part = (&mut self.from).take(more as u64);
-            let end = self.arrivals.latest().max(begun) + self.silence;
-            match timeout_at(end, part.read_buf(&mut bytes)).await {
+            let end = silent_at(self.arrivals.latest(), begun, self.silence);
+            let ended = |buffer: &BytesMut| if buffer.is_empty() { Error::Closed } else { cut_off() };
+            match timeout_at(end, part.read_buf(&mut self.buffer)).await {
                 // Bytes of an unfinished TLS record have arrived meanwhile.
                 Err(_) if self.arrivals.latest() + self.silence > end => {}
                 Err(_) => return Err(Error::Silent(self.silence)),
-                Ok(Ok(0)) => return Ok(Read::Ended { after: bytes.len() }),
+                Ok(Ok(0)) => return Err(ended(&self.buffer)),
                 Ok(Ok(_)) => {}
-                Ok(Err(error)) if is_end(&error) => return Ok(Read::Ended { after: bytes.len() }),
+                Ok(Err(error)) if is_end(&error) => return Err(ended(&self.buffer)),
                 Ok(Err(error)) => return Err(Error::system("read a message")(error)),
             }
         }
-        Ok(Read::Whole(bytes.freeze()))
+        Ok(())
     }
-}
-
-/// Result of reading a number of bytes.
-enum Read {
-    Whole(Bytes),
-    /// The connection ended after this number of bytes.
-    Ended {
-        after: usize,
-    },
 }
 
 fn cut_off() -> Error {

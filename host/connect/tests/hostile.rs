@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 fn hello() -> Hello {
     Hello {
         version: 0,
-        place: 0,
+        token: 0,
         proof: String::new(),
         numeric_classes: vec!["portable-1".to_owned()],
         pid: 1,
@@ -28,19 +28,26 @@ fn hello() -> Hello {
 }
 
 fn welcome(silence_ms: u64) -> Welcome {
-    Welcome { run: "r".to_owned(), silence_ms, numeric_class: Some("portable-1".to_owned()), peers: 0 }
+    Welcome {
+        run: "r".to_owned(),
+        place: 0,
+        silence_ms,
+        numeric_class: Some("portable-1".to_owned()),
+        peers: 0,
+    }
 }
 
 async fn listen(places: u32, silence_ms: u64) -> (Listener, Vec<Token>) {
     let certificate = Certificate::new().unwrap();
     let tokens: Vec<Token> = (0..places).map(|place| certificate.token(place).unwrap()).collect();
-    let listener = Listener::bind("127.0.0.1:0", &certificate, tokens.clone(), welcome(silence_ms)).await;
+    let bound = (tokens.clone(), places);
+    let listener = Listener::bind("127.0.0.1:0", &certificate, bound, welcome(silence_ms)).await;
     (listener.unwrap(), tokens)
 }
 
 async fn join(listener: &mut Listener, token: &Token) -> (Joined, Dialled) {
     let address = listener.address.to_string();
-    let (joined, dialled) = tokio::join!(listener.next(), dial(&address, token, hello(), PATIENCE));
+    let (joined, dialled) = tokio::join!(listener.next(), dial(&address, token, hello(), PATIENCE, || {}));
     (joined.unwrap(), dialled.unwrap())
 }
 
@@ -113,7 +120,7 @@ async fn a_thousand_idle_strangers_keep_no_worker_out() {
     let begun = Instant::now();
     for token in &tokens {
         let (joined, _dialled) = join(&mut listener, token).await;
-        assert_eq!(joined.seat.index, token.place);
+        assert_eq!(joined.seat.index, token.number);
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let strangers = || listener.refusals.strangers.load(Ordering::Relaxed);
@@ -127,17 +134,17 @@ async fn a_token_is_for_one_worker_of_one_run_at_a_time() {
     let address = listener.address.to_string();
     let refused = |token: Token, hello: Hello| {
         let address = address.clone();
-        async move { dial(&address, &token, hello, PATIENCE).await.unwrap_err().to_string() }
+        async move { dial(&address, &token, hello, PATIENCE, || {}).await.unwrap_err().to_string() }
     };
     // A worker of another run at this address, with another certificate.
     let other = Certificate::new().unwrap();
     let told = refused(other.token(0).unwrap(), hello()).await;
     assert!(told.contains("not the certificate of the token's run"), "{told}");
     // The token of worker 1 with the index of worker 0.
-    let text = serde_json::to_string(&tokens[1]).unwrap().replace("\"place\":1", "\"place\":0");
+    let text = serde_json::to_string(&tokens[1]).unwrap().replace("\"number\":1", "\"number\":0");
     let told = refused(serde_json::from_str(&text).unwrap(), hello()).await;
     assert!(told.contains("its token is not one of this run"), "{told}");
-    let text = text.replace("\"place\":0", "\"place\":4000000000");
+    let text = text.replace("\"number\":0", "\"number\":4000000000");
     let told = refused(serde_json::from_str(&text).unwrap(), hello()).await;
     assert!(told.contains("its token is not one of this run"), "{told}");
     let told =
@@ -149,13 +156,25 @@ async fn a_token_is_for_one_worker_of_one_run_at_a_time() {
     let (joined, dialled) = join(&mut listener, &tokens[0]).await;
     let refusals = || listener.refusals.refused.load(Ordering::Relaxed);
     until("three hellos are refused", || refusals() == 3).await;
-    let told = refused(tokens[0].clone(), hello()).await;
-    assert!(told.contains("worker index 0 is in use by another worker"), "{told}");
-    until("the worker tries again, as the index may be free later", || refusals() == 5).await;
-    // The first worker leaves, and another one may join.
+    // A second worker with the token waits, although a place is free, and a third one replaces it.
+    let (waits, mut waiting) = tokio::sync::mpsc::unbounded_channel();
+    let another = || {
+        let (address, token, waits) = (address.clone(), tokens[0].clone(), waits.clone());
+        tokio::spawn(async move {
+            dial(&address, &token, hello(), Duration::ZERO, || waits.send(()).unwrap()).await
+        })
+    };
+    let second = another();
+    waiting.recv().await.unwrap();
+    let third = another();
+    waiting.recv().await.unwrap();
+    let told = second.await.unwrap().unwrap_err().to_string();
+    assert!(told.contains("another worker with the same token waits"), "{told}");
+    // The first worker leaves, and the third one gets its place.
     drop((joined, dialled));
-    let (joined, _dialled) = join(&mut listener, &tokens[0]).await;
-    assert_eq!(joined.seat.index, 0);
+    assert_eq!(listener.next().await.unwrap().seat.index, 0);
+    assert_eq!(third.await.unwrap().unwrap().welcome.place, 0);
+    assert_eq!(listener.refusals.refused.load(Ordering::Relaxed), 3);
 }
 
 /// Treatment of the worker's bytes after the first [`FIRST`].
@@ -208,7 +227,8 @@ async fn relay(to: SocketAddr, rest: Rest) -> (SocketAddr, tokio::task::JoinHand
 async fn join_by(rest: Rest, silence_ms: u64) -> (Joined, Dialled, Listener) {
     let (mut listener, tokens) = listen(1, silence_ms).await;
     let address = relay(listener.address, rest).await.0.to_string();
-    let (joined, dialled) = tokio::join!(listener.next(), dial(&address, &tokens[0], hello(), PATIENCE));
+    let (joined, dialled) =
+        tokio::join!(listener.next(), dial(&address, &tokens[0], hello(), PATIENCE, || {}));
     (joined.unwrap(), dialled.unwrap(), listener)
 }
 
@@ -240,7 +260,8 @@ async fn what_was_recorded_is_worth_nothing() {
     let (mut listener, tokens) = listen(1, 5_000).await;
     let (address, recorded) = relay(listener.address, Rest::Passes).await;
     let address = address.to_string();
-    let (joined, dialled) = tokio::join!(listener.next(), dial(&address, &tokens[0], hello(), PATIENCE));
+    let (joined, dialled) =
+        tokio::join!(listener.next(), dial(&address, &tokens[0], hello(), PATIENCE, || {}));
     drop((joined.unwrap(), dialled.unwrap()));
     let recorded = recorded.await.unwrap();
     assert!(recorded.len() > 300, "a session and a hello: {}", recorded.len());
@@ -279,7 +300,7 @@ async fn a_hello_is_short_and_comes_first() {
     let (listener, tokens) = listen(1, 5_000).await;
     let address = listener.address.to_string();
     let long = Hello { numeric_classes: vec!["x".repeat(limits::STRANGER_BYTES as usize)], ..hello() };
-    let told = dial(&address, &tokens[0], long, PATIENCE).await.unwrap_err();
+    let told = dial(&address, &tokens[0], long, PATIENCE, || {}).await.unwrap_err();
     assert!(matches!(told, Error::NoWelcome { .. } | Error::System { .. }), "{told}");
     until("it was shown out", || listener.refusals.strangers.load(Ordering::Relaxed) >= 1).await;
 }
@@ -297,13 +318,13 @@ async fn a_worker_trusts_nobody_but_its_run() {
             let mut all = Vec::new();
             let _ = stream.read_to_end(&mut all).await;
         };
-        let dialled = dial(&address, &token, hello(), PATIENCE);
+        let dialled = dial(&address, &token, hello(), PATIENCE, || {});
         let told = tokio::select! {
             told = dialled => told.unwrap_err(),
             () = answer => panic!("seed {seed}: the worker went without a word"),
         };
         assert!(matches!(told, Error::Tls { .. }), "seed {seed}: {told}");
     }
-    let nobody = dial("127.0.0.1:1", &token, hello(), Duration::ZERO).await.unwrap_err();
+    let nobody = dial("127.0.0.1:1", &token, hello(), Duration::ZERO, || {}).await.unwrap_err();
     assert!(matches!(nobody, Error::System { .. }), "{nobody}");
 }

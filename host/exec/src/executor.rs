@@ -109,6 +109,9 @@ pub trait Executor {
         Ok(Vec::new())
     }
 
+    /// Records that the run may be resumed after this process has ended. Workers then wait for it.
+    fn pauses(&mut self) {}
+
     /// Sets the number of helpers that may be in use, up to [`Capabilities::most`]. Initially all
     /// helpers may be used. Tasks in flight continue.
     fn set_limit(&mut self, count: u32);

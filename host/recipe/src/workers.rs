@@ -36,6 +36,9 @@ pub struct Workers {
     /// is deleted at the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<String>,
+    /// Number of further workers that may connect. They wait, and replace workers that fail.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spares: u32,
     /// Time without a message after which a worker is considered failed, in milliseconds.
     pub silence_ms: u64,
     /// Time limit for the answer to a task, in seconds. A worker that exceeds it is disconnected
@@ -82,7 +85,11 @@ fn is_usual(updates: &u32) -> bool {
 }
 
 /// Returns the default time limit for the answer to a task, in seconds.
-const fn answer_s() -> u32 {
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+fn answer_s() -> u32 {
     600
 }
 
@@ -95,6 +102,7 @@ impl Default for Workers {
         Self {
             count: 0,
             listen: None,
+            spares: 0,
             tokens: None,
             silence_ms: 10_000,
             answer_s: answer_s(),

@@ -1,11 +1,12 @@
 //! Worker processes, which run tasks of a run over a network connection.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_exec::Clock;
 use eciton_kernel::{Limits, Runtime, Settings};
-use eciton_workers::{Leave, Served, Serving, Token, serve};
+use eciton_workers::{Contact, Leave, Served, Serving, Token, serve};
 
 use crate::error::{Error, Result};
 use crate::kernels::{CachePolicy, load_sent};
@@ -18,8 +19,10 @@ pub struct Worker<'a> {
     pub address: &'a str,
     /// Path of the file with the worker's token, which the run has written.
     pub token: &'a Path,
-    /// Time for which the worker tries to connect to a run that does not answer yet.
+    /// Time for which the worker tries to connect to a run that does not answer.
     pub patience: Duration,
+    /// True if the worker ends when its first connection ends.
+    pub once: bool,
     /// Maximum size of the weights and rows that the worker caches, in bytes.
     pub cache_bytes: u64,
     /// Number of the task at which the worker exits without an answer, to test failures. `None` in
@@ -31,30 +34,40 @@ pub struct Worker<'a> {
     pub leave: &'a Leave,
 }
 
-/// Runs tasks of a run until the run ends or a disconnect is requested with `leave`. When the run
-/// has accepted the worker, `welcomed` is called with the name of the run and the index of the
-/// worker.
+/// Runs tasks of a run until the run ends or a disconnect is requested with `leave`. After the
+/// connection is lost, and if the run will be resumed, the worker connects again. `told` is called
+/// when the worker waits for a place, is admitted, and loses the connection.
 ///
 /// # Errors
-/// Returns [`Error::Connection`] if the run cannot be reached, refuses the token, or closes the
-/// connection unexpectedly.
-pub fn work(worker: &Worker<'_>, welcomed: impl FnOnce(&str, u32)) -> Result<Served> {
+/// Returns [`Error::Connection`] if the run cannot be reached for [`Worker::patience`], or refuses
+/// the worker.
+pub fn work(worker: &Worker<'_>, mut told: impl FnMut(Contact<'_>)) -> Result<Served> {
     let token = Token::read(worker.token)?;
     let limits = Limits::default();
     // A cache that cannot be opened only costs time.
     let cache = worker.cache.open().and_then(|cache| cache.ok());
-    let runtime = Runtime::new(Settings { limits: limits.clone(), cache })?;
+    let runtime = Arc::new(Runtime::new(Settings { limits: limits.clone(), cache })?);
     let _clock = Clock::start(&runtime).map_err(Error::Threads)?;
-    let serving = Serving {
-        address: worker.address,
-        token: &token,
-        patience: worker.patience,
-        cache_bytes: worker.cache_bytes,
-        limits,
-        load: Box::new(move |name, component| load_sent(&runtime, name, component)),
-        owned: Box::<Ledger>::default(),
-        leave: worker.leave,
-        fail_at: worker.fail_at,
-    };
-    Ok(serve(serving, |run| welcomed(run, token.place))?)
+    let (mut tasks, mut peak_cache_bytes) = (0, 0);
+    loop {
+        let runtime = runtime.clone();
+        let serving = Serving {
+            address: worker.address,
+            token: &token,
+            patience: worker.patience,
+            cache_bytes: worker.cache_bytes,
+            limits: limits.clone(),
+            load: Box::new(move |name, component| load_sent(&runtime, name, component)),
+            owned: Box::<Ledger>::default(),
+            leave: worker.leave,
+            fail_at: worker.fail_at,
+        };
+        let served = serve(serving, &mut told)?;
+        tasks += served.tasks;
+        peak_cache_bytes = served.peak_cache_bytes.max(peak_cache_bytes);
+        if !served.again || worker.once || worker.leave.is_asked() {
+            return Ok(Served { tasks, peak_cache_bytes, ..served });
+        }
+        told(Contact::Lost(&served.reason));
+    }
 }

@@ -21,7 +21,17 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// Accepts workers from `listener` for as long as the pool exists, and starts a task for each
 /// connection.
 pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
-    while let Some(joined) = listener.next().await {
+    let mut ending = shared.ending.subscribe();
+    loop {
+        let joined = tokio::select! {
+            joined = listener.next() => joined,
+            ended = ending.wait_for(Option::is_some) => {
+                let again = ended.ok().and_then(|ended| *ended).unwrap_or(false);
+                listener.end(again);
+                None
+            }
+        };
+        let Some(joined) = joined else { return };
         let at = Location::worker(joined.seat.index);
         let (out, messages) = mpsc::unbounded_channel();
         let mut state = shared.lock();
@@ -30,14 +40,14 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
         }
         state.connections += 1;
         let id = state.connections;
-        let link = Link::new(id, &joined.hello, joined.peer.ip(), out);
+        let link = Link::new((id, joined.seat.token), &joined.hello, joined.peer.ip(), out);
         for (digest, bytes) in &shared.kernels {
             link.say(Message::Kernel { digest: digest.clone(), bytes: bytes.clone() });
             if let Some(traffic) = state.traffic.get_mut(at.index()) {
                 traffic.object_bytes += bytes.len() as u64;
             }
         }
-        // The seat was free, so an earlier worker with this index has failed.
+        // The place was free, so an earlier worker with it has failed.
         if let Some(slot) = state.links.get_mut(at.index()) {
             *slot = Some(link);
         }
@@ -62,7 +72,7 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
 /// Then reports the end of the connection with number `id`.
 async fn converse(shared: Arc<Shared>, id: u64, joined: Joined, messages: mpsc::UnboundedReceiver<Message>) {
     let Joined { seat, receiver, sender, .. } = joined;
-    let at = (Location::worker(seat.index), id);
+    let (at, token) = ((Location::worker(seat.index), id), seat.token);
     let mut reading = pin!(read(&shared, at, receiver));
     let mut writing = pin!(write(&shared, at.0, sender, messages));
     let (reason, wrote) = tokio::select! {
@@ -71,9 +81,9 @@ async fn converse(shared: Arc<Shared>, id: u64, joined: Joined, messages: mpsc::
         reason = overdue(&shared, at) => (reason, false),
     };
     shared.lost(at, &reason);
-    match shared.is_closed(at.0) {
+    match shared.is_barred(token) {
         true => seat.close(),
-        // Another worker may take the index from now on.
+        // Another worker may take the place from now on.
         false => drop(seat),
     }
     // If a connection is closed with unread bytes, it is reset, and the last message would be lost.
@@ -114,7 +124,7 @@ async fn write(
             Ok(None) => break,
             Err(_) => Message::Alive,
         };
-        let last = matches!(message, Message::Bye(_));
+        let last = matches!(message, Message::Bye { .. });
         let bytes = sender.send(&message).await?;
         shared.count(at, (0, bytes));
         if last {
@@ -152,7 +162,7 @@ async fn read(shared: &Arc<Shared>, (at, id): (Location, u64), mut receiver: Rec
                 }
                 Ok(())
             }
-            Message::Bye(reason) => return reason,
+            Message::Bye { reason, .. } => return reason,
             _ => Err(format!("it sent the message `{name}`, which only the host may send")),
         };
         if let Err(reason) = taken {

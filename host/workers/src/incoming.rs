@@ -43,11 +43,11 @@ pub(super) enum Work {
 }
 
 /// Reads messages from the host and queues them in `inwards`, until the host ends the connection.
-/// Returns the reason that the host gave.
+/// Returns the reason that the host gave, and true if the worker may connect again.
 pub(super) async fn read(
     mut receiver: Receiver,
     inwards: mpsc::Sender<Incoming>,
-) -> Result<String, ConnectError> {
+) -> Result<(String, bool), ConnectError> {
     loop {
         let (message, _) = receiver.next().await?;
         let incoming = match message {
@@ -64,14 +64,14 @@ pub(super) async fn read(
             Message::Peer { at, address, token } => Incoming::Peer(at, address, token),
             Message::Abandon => Incoming::Abandon,
             Message::Alive => continue,
-            Message::Bye(reason) => return Ok(reason),
+            Message::Bye { reason, again } => return Ok((reason, again)),
             other => {
                 let reason = "only a worker may send this message".to_owned();
                 return Err(ConnectError::Message { what: other.name(), reason });
             }
         };
         if inwards.send(incoming).await.is_err() {
-            return Ok("it has ended".to_owned());
+            return Ok(("it has ended".to_owned(), false));
         }
     }
 }

@@ -30,6 +30,7 @@
 //!     run: "example".to_owned(),
 //!     framing: Framing { rows: Encoding::F32, limits: Limits::default() },
 //!     count: 2,
+//!     spares: 0,
 //!     listen: "127.0.0.1:0".to_owned(),
 //!     tokens: None,
 //!     silence: Duration::from_secs(5),
@@ -69,6 +70,6 @@ pub use eciton_exec::Traffic;
 pub use objects::OBJECT_BYTES;
 pub use owned::{Owned, Passes};
 pub use pool::{Rendezvous, WorkerPool};
-pub use serve::{Leave, Load, Served, Serving, serve};
+pub use serve::{Contact, Leave, Load, Served, Serving, serve};
 pub use settings::{CREDIT, Settings};
 pub use start::start;

@@ -87,6 +87,8 @@ impl Flight {
 pub(super) struct Link {
     /// Number of the connection, unique within the run.
     pub(super) id: u64,
+    /// Number of the worker's token.
+    pub(super) token: u32,
     /// Maximum size of the tensors that the worker caches, in bytes.
     pub(super) keeps_bytes: u64,
     /// Memory that the worker process may use in total, in bytes. `None` if it is unknown.
@@ -113,11 +115,17 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Creates the link of the connection `id`, with no tasks and no objects. `hello` is the first
-    /// message of the worker.
-    pub(super) fn new(id: u64, hello: &Hello, address: IpAddr, out: mpsc::UnboundedSender<Message>) -> Self {
+    /// Creates the link of the connection `id`, with no tasks and no objects. `token` is the number
+    /// of the worker's token, and `hello` is its first message.
+    pub(super) fn new(
+        (id, token): (u64, u32),
+        hello: &Hello,
+        address: IpAddr,
+        out: mpsc::UnboundedSender<Message>,
+    ) -> Self {
         Self {
             id,
+            token,
             keeps_bytes: hello.keeps_bytes,
             memory_bytes: hello.memory_bytes,
             address,

@@ -69,7 +69,7 @@ async fn send(
 ) {
     let mut left: Option<Message> = None;
     loop {
-        let dialled = dial(&address, &token, hello.clone(), Duration::ZERO).await;
+        let dialled = dial(&address, &token, hello.clone(), Duration::ZERO, || {}).await;
         if let Ok(Dialled { mut sender, receiver, .. }) = dialled {
             let done = tokio::select! {
                 done = write(&mut sender, between, &mut messages, &mut left) => done,
@@ -130,7 +130,8 @@ pub(super) async fn open(
     let between = Duration::from_millis(welcome.silence_ms) / eciton_connect::limits::SIGNS;
     let welcome = Welcome { numeric_class: None, peers: 0, ..welcome.clone() };
     let address = SocketAddr::new(local.ip(), 0).to_string();
-    let mut listener = Listener::bind(&address, &certificate, tokens.clone(), welcome).await?;
+    let places = (tokens.clone(), tokens.len() as u32);
+    let mut listener = Listener::bind(&address, &certificate, places, welcome).await?;
     let address = listener.address.to_string();
     tokio::spawn(async move {
         while let Some(joined) = listener.next().await {

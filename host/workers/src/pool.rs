@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_cloud::error::{Error, Result, system};
 use eciton_cloud::{Scratch, runtime};
-use eciton_connect::{Error as ConnectError, Listener, Message, Tokens, Welcome, token_path};
+use eciton_connect::{ENDED, Error as ConnectError, Listener, Message, STOPPED, Tokens, Welcome, token_path};
 use eciton_exec::{
     Affinity, Audit, Cancel, Capabilities, Completion, Executor, Job, Load, LocalPool, PendingJob, Traffic,
     Usage, Work,
@@ -52,6 +52,10 @@ pub struct WorkerPool {
     /// True once all workers were connected at the same time.
     gathered: bool,
     at_home: bool,
+    /// True if the run may be resumed, so that its workers wait for it.
+    pauses: bool,
+    /// Task that admits workers. `None` once the pool has ended.
+    letting_in: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for WorkerPool {
@@ -59,6 +63,11 @@ impl std::fmt::Debug for WorkerPool {
         write!(f, "WorkerPool({} workers at {})", self.shared.settings.count, self.rendezvous.address)
     }
 }
+
+/// Maximum time until the pool admits no more workers.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Time for workers that wait for a place to receive the message that the run has ended.
+const WAITING: Duration = Duration::from_millis(20);
 
 /// Returns a function that converts a connection error to an [`Error`] with the prefix `doing`.
 fn failed(doing: &'static str) -> impl Fn(ConnectError) -> Error {
@@ -82,15 +91,17 @@ impl WorkerPool {
                 (own.path("tokens").map_err(&system)?, Some(own))
             }
         };
-        let opened = Tokens::open(&folder, settings.count).map_err(failed("workers"))?;
+        let tokens = settings.count.saturating_add(settings.spares);
+        let opened = Tokens::open(&folder, tokens).map_err(failed("workers"))?;
         let Tokens { certificate, tokens, written } = opened;
         let welcome = Welcome {
             run: settings.run.clone(),
+            place: 0,
             silence_ms: u64::try_from(settings.silence.as_millis()).unwrap_or(u64::MAX),
             numeric_class: Some(settings.numeric_class.clone()),
             peers: if settings.peers { settings.count } else { 0 },
         };
-        let listener = Listener::bind(&settings.listen, &certificate, tokens, welcome);
+        let listener = Listener::bind(&settings.listen, &certificate, (tokens, settings.count), welcome);
         let listener = runtime.block_on(listener).map_err(failed("workers"))?;
         let sent = |(kernel, component): &(Arc<Kernel>, Arc<[u8]>)| {
             (KernelRef::new(kernel).digest, Bytes::from(component.to_vec()))
@@ -106,8 +117,8 @@ impl WorkerPool {
             objects: Objects::new(settings.weight_versions),
             traffic: (0..settings.count).map(|place| Traffic { place, ..Traffic::default() }).collect(),
             classes: BTreeSet::new(),
-            wrong: vec![0; count],
-            silent: vec![0; count],
+            wrong: BTreeMap::new(),
+            silent: BTreeMap::new(),
             failures: BTreeMap::new(),
             connections: 0,
             numbers: 0,
@@ -122,8 +133,9 @@ impl WorkerPool {
             changed: Condvar::new(),
             runtime: runtime.handle().clone(),
             kernels,
+            ending: tokio::sync::watch::Sender::new(None),
         });
-        runtime.spawn(let_in(shared.clone(), listener));
+        let letting_in = Some(runtime.spawn(let_in(shared.clone(), listener)));
         let (runtime, children) = (Some(runtime), Vec::new());
         let audit = Audit::new(shared.settings.audit, shared.settings.framing.clone());
         Ok(Self {
@@ -136,6 +148,8 @@ impl WorkerPool {
             children,
             gathered: false,
             at_home: false,
+            pauses: false,
+            letting_in,
         })
     }
 
@@ -270,14 +284,15 @@ impl Executor for WorkerPool {
         if !std::mem::replace(&mut self.gathered, true) {
             if self.children.is_empty() {
                 let Rendezvous { address, tokens, written } = &self.rendezvous;
-                let (tokens, count) = (tokens.display(), self.shared.settings.count);
+                let settings = &self.shared.settings;
+                let (tokens, count) = (tokens.display(), settings.count.saturating_add(settings.spares));
                 let copy = match written {
                     0 => "; the workers can use the tokens of an earlier run".to_owned(),
                     written if *written == count => String::new(),
                     written => format!(", of which {written} are new"),
                 };
                 tell(&format!(
-                    "the run listens at {address}; tokens of {count} workers are in {tokens}{copy}"
+                    "the run listens at {address}; tokens for {count} machines are in {tokens}{copy}"
                 ));
             }
             self.gather()?;
@@ -308,6 +323,10 @@ impl Executor for WorkerPool {
 
     fn set_limit(&mut self, _: u32) {}
 
+    fn pauses(&mut self) {
+        self.pauses = true;
+    }
+
     fn capabilities(&self) -> Capabilities<'_> {
         let settings = &self.shared.settings;
         let (is_apart, caches_rows) = (!self.at_home, settings.lanes && !self.at_home);
@@ -331,10 +350,16 @@ impl Executor for WorkerPool {
 
 impl Drop for WorkerPool {
     fn drop(&mut self) {
+        // Workers that wait for a place must not get one now.
+        self.shared.ending.send_replace(Some(self.pauses));
+        if let (Some(runtime), Some(letting_in)) = (&self.runtime, self.letting_in.take()) {
+            runtime.block_on(async { drop(tokio::time::timeout(FAREWELL, letting_in).await) });
+        }
         let mut state = self.shared.lock();
         state.closed = true;
         for link in state.links.iter_mut().filter_map(Option::take) {
-            link.say(Message::Bye("the run has ended".to_owned()));
+            let reason = if self.pauses { STOPPED } else { ENDED };
+            link.say(Message::Bye { reason: reason.to_owned(), again: self.pauses });
         }
         let writers = std::mem::take(&mut state.writers);
         drop(state);
@@ -344,6 +369,7 @@ impl Drop for WorkerPool {
                 for writer in writers {
                     drop(writer.await);
                 }
+                tokio::time::sleep(WAITING).await;
             };
             runtime.block_on(async { drop(tokio::time::timeout(Duration::from_secs(2), all).await) });
             runtime.shutdown_timeout(Duration::from_millis(200));

@@ -54,7 +54,7 @@ pub struct Serving<'a> {
 
 impl std::fmt::Debug for Serving<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Serving({}, worker {})", self.address, self.token.place)
+        write!(f, "Serving({}, {:?})", self.address, self.token)
     }
 }
 
@@ -73,6 +73,12 @@ impl Leave {
     pub fn ask(&self) -> bool {
         !self.0.send_replace(true)
     }
+
+    /// Returns true if the worker was asked to leave.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        *self.0.borrow()
+    }
 }
 
 /// Summary of a worker's service to one run.
@@ -86,15 +92,30 @@ pub struct Served {
     pub peak_cache_bytes: u64,
     /// Reason of the end.
     pub reason: String,
+    /// True if the worker may connect again, because the connection was lost or the run will be
+    /// resumed.
+    pub again: bool,
+    /// True if the connection has ended without a message of the host.
+    pub lost: bool,
 }
 
-/// Runs a worker until the run ends. Calls `welcomed` with the name of the run once the host has
-/// accepted the worker.
+/// Event of a worker's connection, for messages to the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contact<'a> {
+    /// All places of the run are taken, and the worker waits for one.
+    Waits,
+    /// The run with this name has admitted the worker to this place.
+    Welcome(&'a str, u32),
+    /// The connection has ended for this reason, and the worker connects again.
+    Lost(&'a str),
+}
+
+/// Runs a worker until the connection to the run ends. Calls `told` when the worker waits for a
+/// place and when it is admitted.
 ///
 /// # Errors
-/// Returns a [`ConnectError`] if the host cannot be reached, rejects the worker, or closes the
-/// connection without a final message.
-pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served, ConnectError> {
+/// Returns a [`ConnectError`] if the host cannot be reached or rejects the worker.
+pub fn serve(serving: Serving<'_>, mut told: impl FnMut(Contact<'_>)) -> Result<Served, ConnectError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("eciton-io")
@@ -103,15 +124,31 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         .map_err(|source| ConnectError::System { doing: "start an I/O thread".to_owned(), source })?;
     let hello = Hello {
         version: 0,
-        place: 0,
+        token: 0,
         proof: String::new(),
         numeric_classes: eciton_tensor::simd::classes().into_iter().map(str::to_owned).collect(),
         pid: std::process::id(),
         keeps_bytes: serving.cache_bytes,
         memory_bytes: eciton_input::memory::available(),
     };
-    let dialled = runtime.block_on(dial(serving.address, serving.token, hello.clone(), serving.patience))?;
-    let Dialled { welcome, receiver, sender, local } = dialled;
+    let mut left = serving.leave.0.subscribe();
+    let nothing = |reason: String| {
+        let (run, tasks, peak_cache_bytes) = (String::new(), 0, 0);
+        Served { run, tasks, peak_cache_bytes, reason, again: false, lost: false }
+    };
+    let dialled = runtime.block_on(async {
+        let (address, token, patience) = (serving.address, serving.token, serving.patience);
+        tokio::select! {
+            dialled = dial(address, token, hello.clone(), patience, || told(Contact::Waits)) => dialled.map(Some),
+            _ = left.wait_for(|left| *left) => Ok(None),
+        }
+    });
+    let Dialled { welcome, receiver, sender, local } = match dialled {
+        Ok(Some(dialled)) => dialled,
+        Ok(None) => return Ok(nothing("the worker left before a run had a place for it".to_owned())),
+        Err(ConnectError::Ended(reason)) => return Ok(nothing(reason)),
+        Err(error) => return Err(error),
+    };
     if let Some(class) = &welcome.numeric_class {
         let settled = eciton_tensor::simd::require(class);
         settled.map_err(|error| ConnectError::Message {
@@ -119,7 +156,7 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
             reason: error.to_string(),
         })?;
     }
-    welcomed(&welcome.run);
+    told(Contact::Welcome(&welcome.run, welcome.place));
     let (inwards, tasks) = mpsc::channel(WAITING);
     let (out, outwards) = mpsc::unbounded_channel();
     let between = Duration::from_millis(welcome.silence_ms) / eciton_connect::limits::SIGNS;
@@ -161,15 +198,19 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
             tasks,
             peak_cache_bytes,
             reason: "the worker exited at the task that --fail-at names".to_owned(),
+            again: false,
+            lost: false,
         });
     }
     drop(out);
     let reason = runtime.block_on(reading);
     writing.abort();
     runtime.shutdown_timeout(Duration::from_millis(100));
-    let reason =
-        reason.map_err(|e| ConnectError::Message { what: "reading".to_owned(), reason: e.to_string() })??;
-    Ok(Served { run, tasks, peak_cache_bytes, reason })
+    let ended =
+        reason.map_err(|e| ConnectError::Message { what: "reading".to_owned(), reason: e.to_string() })?;
+    let lost = ended.is_err();
+    let (reason, again) = ended.unwrap_or_else(|error| (error.to_string(), true));
+    Ok(Served { run, tasks, peak_cache_bytes, reason, again, lost })
 }
 
 /// State of a worker that serves a run.

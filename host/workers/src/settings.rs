@@ -19,6 +19,8 @@ pub struct Settings {
     /// Number of workers of the run, which is the maximum number that the pool admits at the same
     /// time.
     pub count: u32,
+    /// Number of further workers that may connect. They wait, and replace workers that fail.
+    pub spares: u32,
     /// Address at which the pool listens, in the form `HOST:PORT`.
     pub listen: String,
     /// Folder of the token files. If `None`, the pool uses a temporary folder.

@@ -10,6 +10,7 @@ use eciton_connect::{Message, Token};
 use eciton_exec::{Answered, Completion, Inbox, Instruction, Order, PendingJob, Process, Traffic};
 use eciton_kernel::Error;
 use eciton_types::{Location, Step, TaskKey, TensorKey};
+use tokio::sync::watch;
 
 use super::frames::{values, whole};
 use super::link::{Flight, Link, ROW_MISSES};
@@ -20,11 +21,11 @@ use super::settings::{CREDIT, Settings};
 pub(super) const GOES: &str = "the worker was asked to leave";
 /// Maximum length of the reason of a worker's end, in bytes.
 const REASON_BYTES: usize = 512;
-/// Number of wrong answers from workers with one index after which the pool admits no more workers
-/// with that index.
+/// Number of wrong answers from workers with one token after which the pool admits no more workers
+/// with that token.
 const WRONG_ANSWERS: u32 = 3;
 /// Number of consecutive failures without an answer after which the pool admits no more workers
-/// with that index.
+/// with that token.
 const SILENT_FAILURES: u32 = 16;
 /// Number of temporary failures of one step that a worker may report before another process must
 /// reproduce the failure.
@@ -40,10 +41,10 @@ pub(super) struct State {
     pub(super) objects: Objects,
     pub(super) traffic: Vec<Traffic>,
     pub(super) classes: BTreeSet<String>,
-    /// Number of wrong answers from each worker index.
-    pub(super) wrong: Vec<u32>,
-    /// Number of failures of each worker index since its last answer.
-    pub(super) silent: Vec<u32>,
+    /// Number of wrong answers of workers with each token.
+    pub(super) wrong: BTreeMap<u32, u32>,
+    /// Number of failures of workers with each token since their last answer.
+    pub(super) silent: BTreeMap<u32, u32>,
     /// Failure reports, by step. The value is the first worker that reported the failure of the
     /// step, and its number of reports.
     pub(super) failures: BTreeMap<Step, (Location, u32)>,
@@ -103,6 +104,8 @@ pub(super) struct Shared {
     pub(super) runtime: tokio::runtime::Handle,
     /// Components (WebAssembly code) of kernels, each with its digest.
     pub(super) kernels: Vec<(String, Bytes)>,
+    /// Signal that the run ends. The value is true if it may be resumed, and `None` before.
+    pub(super) ending: watch::Sender<Option<bool>>,
 }
 
 /// Returns the beginning of `text`, truncated to at most `most` bytes.
@@ -302,8 +305,8 @@ impl Shared {
         let Some(Flight { pass, key, begun, pending, frees, .. }) = link.flights.remove(&number) else {
             return Ok(());
         };
-        let through = link.is_through();
-        state.silent.get_mut(at.index()).into_iter().for_each(|silent| *silent = 0);
+        let (through, token) = (link.is_through(), link.token);
+        state.silent.remove(&token);
         let is_task = answer.is_some();
         let result = match answer {
             None => Ok(Answered::Frame(frame)),
@@ -397,29 +400,33 @@ impl Shared {
     pub(super) fn exclude(self: &Arc<Self>, at: Location, connection: Option<u64>, reason: &str) {
         let mut state = self.lock();
         let link = state.links.get(at.index()).and_then(Option::as_ref);
-        let id = link.map(|link| link.id).filter(|id| connection.is_none_or(|connection| connection == *id));
-        if let (Some(_), Some(wrong)) = (id, state.wrong.get_mut(at.index())) {
-            *wrong += 1;
+        let link = link.map(|link| (link.id, link.token));
+        let link = link.filter(|(id, _)| connection.is_none_or(|connection| connection == *id));
+        if let Some((_, token)) = link {
+            *state.wrong.entry(token).or_default() += 1;
         }
         drop(state);
-        if let Some(id) = id {
+        if let Some((id, _)) = link {
             self.lost((at, id), reason);
         }
     }
 
-    /// Excludes a worker, and admits no more workers with its index for the rest of the run.
+    /// Excludes a worker, and admits no more workers with its token for the rest of the run.
     pub(super) fn bar(self: &Arc<Self>, Process { at, connection }: Process, reason: &str) {
         let mut state = self.lock();
-        state.wrong.get_mut(at.index()).into_iter().for_each(|wrong| *wrong = WRONG_ANSWERS);
+        if let Some(token) = state.link(at, connection).map(|link| link.token) {
+            state.wrong.insert(token, WRONG_ANSWERS);
+        }
         drop(state);
         self.exclude(at, Some(connection), reason);
     }
 
-    /// Returns true if the pool admits no more workers with this index. The reason is too many
-    /// wrong answers or too many failures without an answer.
-    pub(super) fn is_closed(&self, at: Location) -> bool {
+    /// Returns true if the pool admits no more workers with this token. The reason is too many wrong
+    /// answers or too many failures without an answer.
+    pub(super) fn is_barred(&self, token: u32) -> bool {
         let state = self.lock();
-        let reaches = |counts: &[u32], most| counts.get(at.index()).is_some_and(|count| *count >= most);
+        let reaches =
+            |counts: &BTreeMap<u32, u32>, most| counts.get(&token).is_some_and(|count| *count >= most);
         reaches(&state.wrong, WRONG_ANSWERS) || reaches(&state.silent, SILENT_FAILURES)
     }
 
@@ -433,7 +440,7 @@ impl Shared {
         let Some(link) = slot.take_if(|link| link.id == id) else { return };
         let closed = state.closed;
         // The next answer resets this count.
-        state.silent.get_mut(at.index()).into_iter().for_each(|silent| *silent += 1);
+        *state.silent.entry(link.token).or_default() += 1;
         if let Some(traffic) = state.traffic.get_mut(at.index()) {
             traffic.lost += u32::from(!closed);
         }
@@ -453,7 +460,8 @@ impl Shared {
         if deserted {
             self.wait_for_others(connections, reason);
         }
-        link.say(Message::Bye(reason.to_owned()));
+        let again = reason != GOES && !self.is_barred(link.token);
+        link.say(Message::Bye { reason: reason.to_owned(), again });
         for flight in link.flights.into_values().filter(|flight| !flight.of_lane) {
             let Flight { pass, key, begun, pending, .. } = flight;
             let reason = format!("{at} was removed from the run: {reason}");

@@ -27,6 +27,7 @@ pub fn start(wanted: Wanted, workers: &Workers, lanes: Option<Vec<(u64, u64)>>) 
         run: run_name(),
         framing: Framing { rows, limits: wanted.limits.clone() },
         count: workers.count,
+        spares: workers.spares,
         listen: workers.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_owned()),
         tokens: workers.tokens.as_ref().map(PathBuf::from),
         silence: Duration::from_millis(workers.silence_ms),
@@ -47,7 +48,7 @@ pub fn start(wanted: Wanted, workers: &Workers, lanes: Option<Vec<(u64, u64)>>) 
             let mut command = Command::new(&program);
             command.args(["worker", "--connect", &place.address, "--token-file"]);
             command.arg(token_path(&place.tokens, number));
-            command.args(["--quiet", "--cache", &workers.cache_bytes.to_string()]);
+            command.args(["--quiet", "--once", "--cache", &workers.cache_bytes.to_string()]);
             if let Some(at) = workers.fail_at.get(number as usize).filter(|at| **at > 0) {
                 command.args(["--fail-at", &at.to_string()]);
             }
@@ -56,7 +57,7 @@ pub fn start(wanted: Wanted, workers: &Workers, lanes: Option<Vec<(u64, u64)>>) 
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             command.spawn().map_err(Error::file(program.clone(), "started"))
         };
-        for number in 0..workers.count {
+        for number in 0..workers.count.saturating_add(workers.spares) {
             pool.adopt(Location::worker(number), one(number)?);
         }
     }

@@ -206,7 +206,13 @@ impl Cluster {
     }
 }
 
+/// Starts a worker that ends with its first connection.
 pub(crate) fn worker(folder: &Path, address: &str, token: &str, rest: &[&str]) -> Child {
+    lasting(folder, address, token, &[&["--once"], rest].concat())
+}
+
+/// Starts a worker that connects again after its connection has ended.
+pub(crate) fn lasting(folder: &Path, address: &str, token: &str, rest: &[&str]) -> Child {
     let token = PathBuf::from("tokens").join(token);
     let line = ["worker", "--connect", address, "--token-file", token.to_str().unwrap(), "--json"];
     let mut command = binary(folder, &[&line[..], rest].concat());
@@ -229,18 +235,60 @@ fn workers_that_others_start_come_go_and_are_replaced() {
     let first = worker(folder, &address, "worker-0.token", &["--fail-at", "9"]);
     let second = worker(folder, &address, "worker-1.token", &[]);
     cluster.wait_for("worker 0 was removed from the run");
-    // A spare at the place that is free; nobody at one that is taken.
+    // A worker for the place that is free, and one that waits because its token has a place.
     let spare = worker(folder, &address, "worker-0.token", &[]);
-    let (code, told) = ended(worker(folder, &address, "worker-1.token", &["--wait", "0"]));
-    assert!(code == Some(1) && told.contains("worker index 1 is in use by another worker"), "{told}");
+    let waits = worker(folder, &address, "worker-1.token", &["--wait", "0"]);
     let (code, out, err) = cluster.end();
     assert_eq!(code, Some(0), "{err}");
     assert_eq!(summary(&out)["seeds"], alone["seeds"]);
     assert_eq!(ended(first).0, Some(0), "it vanished as it was told to");
-    for child in [second, spare] {
+    for child in [second, spare, waits] {
         let (code, told) = ended(child);
         assert!(code == Some(0) && told.contains("the run has ended"), "{told}");
     }
+}
+
+/// Workers stay while their host is killed and resumed, with the tokens that they have.
+#[test]
+fn workers_outlive_hosts_that_are_killed_and_spares_replace_workers() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let shape = ["train", "digits", "--layers", "6", "--batch", "600", "--micro", "4", "--json"];
+    let line = [&shape[..], &["--epochs", "16", "--lanes", "2", "--set", "checkpoint.every=1"]].concat();
+    let alone = summary(&works(folder, &[&line[..], &["--no-out"]].concat()));
+    // A port that is free, because workers know only one address.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let listens = format!("workers.listen={address}");
+    let over =
+        ["--workers", "2", "--set", "workers.spares=2", "--set", "workers.tokens=tokens", "--set", &listens];
+    let start = [&line[..], &over, &["--out", "run"]].concat();
+    let (mut cluster, _) = Cluster::spawn(folder, &start);
+    let tokens = ["worker-0.token", "worker-1.token", "worker-2.token", "worker-3.token"];
+    let mut workers = tokens.map(|token| lasting(folder, &address, token, &["--wait", "60"]));
+    for kill in 1..=number("ECITON_KILLS", 2) {
+        cluster.wait_for_epochs(1 + kill as usize % 3);
+        cluster.run.kill().unwrap();
+        cluster.run.wait().unwrap();
+        let resumes = folder.join("run.checkpoint").join("config.toml").exists();
+        let line = if resumes { vec!["resume", "run", "--json"] } else { start.clone() };
+        cluster = Cluster::spawn(folder, &line).0;
+    }
+    // A worker with a place fails, and one that waited replaces it.
+    cluster.wait_for_epochs(1);
+    workers[0].kill().unwrap();
+    workers[0].wait().unwrap();
+    let (code, out, err) = cluster.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(summary(&out)["seeds"][0]["model_digest"], alone["seeds"][0]["model_digest"]);
+    for worker in workers.into_iter().skip(1) {
+        let (code, told) = ended(worker);
+        assert!(code == Some(0) && told.contains("the run has ended"), "{told}");
+    }
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 #[test]
@@ -432,13 +480,13 @@ fn a_worker_is_told_what_is_wrong() {
     assert!(code == Some(1) && told.contains("tokens/none"), "{told}");
     let (mut cluster, address) = Cluster::start(folder, &["--epochs", "1", "--lanes", "1", "--workers", "1"]);
     let (code, told) = ended(worker(folder, "127.0.0.1:1", "worker-0.token", &["--wait", "0"]));
-    assert!(code == Some(1) && told.contains("cannot connect to 127.0.0.1:1"), "{told}");
+    assert!(code == Some(69) && told.contains("cannot connect to 127.0.0.1:1"), "{told}");
     let token = std::fs::read_to_string(folder.join("tokens/worker-0.token")).unwrap();
     let mut other: Value = serde_json::from_str(&token).unwrap();
     other["token"] = Value::from("0".repeat(64));
     write("forged", other.to_string());
     let (code, told) = ended(worker(folder, &address, "forged", &[]));
-    assert!(code == Some(1) && told.contains("its token is not one of this run"), "{told}");
+    assert!(code == Some(77) && told.contains("its token is not one of this run"), "{told}");
     other["certificate_sha256"] = Value::from("0".repeat(64));
     write("elsewhere", other.to_string());
     let (code, told) = ended(worker(folder, &address, "elsewhere", &[]));

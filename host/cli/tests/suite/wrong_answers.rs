@@ -330,12 +330,12 @@ fn a_failure_that_is_reproduced_elsewhere_ends_the_run() {
 async fn pester(folder: &Path, address: &str) {
     let token = Token::read(&folder.join("tokens/worker-0.token")).unwrap();
     loop {
-        let Ok(dialled) = dial(address, &token, hello(), Duration::ZERO).await else {
+        let Ok(dialled) = dial(address, &token, hello(), Duration::ZERO, || {}).await else {
             tokio::time::sleep(Duration::from_millis(5)).await;
             continue;
         };
         let mut sender = dialled.sender;
-        drop(sender.send(&Message::Bye("noise ".repeat(100))).await);
+        drop(sender.send(&Message::Bye { reason: "noise ".repeat(100), again: false }).await);
         sender.close().await;
     }
 }

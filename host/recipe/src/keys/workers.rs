@@ -13,9 +13,11 @@ pub(super) const WORKERS: &[Key<Workers>] = &[
     key("listen", "Address at which the run listens for workers that others start, as HOST:PORT", value!(some text("HOST:PORT, for instance \"0.0.0.0:7070\"") => listen))
         .also(&["address", "master_addr", "bind"])
         .absent("the run starts the workers on this machine"),
-    key("tokens", "Folder of the workers' tokens (worker-0.token, ...), which later runs use again", value!(some text("the path of a folder") => tokens))
+    key("tokens", "Folder of the tokens of machines (worker-0.token, ...), which later runs use again", value!(some text("the path of a folder") => tokens))
         .also(&["token_folder"])
         .absent("a folder for this run only"),
+    key("spares", "Number of further workers that may connect. They wait, and replace workers that fail", value!(integer32(0, MAX_WORKERS) => spares))
+        .also(&["standby", "extra_workers"]).absent("0"),
     key("silence_ms", "Time without a message after which a worker counts as failed, in milliseconds", value!(integer(100, 10_000_000) => silence_ms))
         .also(&["timeout_ms", "heartbeat_ms"]),
     key("answer_s", "Time without an answer to a task after which the run drops a connected worker, in seconds", value!(integer32(1, 86_400) => answer_s))
