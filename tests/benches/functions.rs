@@ -90,7 +90,8 @@ fn streaming(full: bool, worker: &str) {
 
 fn epochs(full: bool, worker: &str) {
     let mut base = Config::default();
-    (base.run.epochs, base.run.eval_every, base.run.intervals) = (if full { 12 } else { 2 }, 0, Some(4));
+    (base.run.epochs, base.run.eval_every, base.run.intervals) =
+        (if full { 12 } else { 2 }, 0.into(), Some(4));
     (base.executor.kind, base.emulator.mbit_s) = (ExecutorKind::Emulated, if full { 200.0 } else { 0.0 });
     base.emulator.worker = Some(worker.to_owned());
     base.set("model.hidden=64").unwrap();

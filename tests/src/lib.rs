@@ -144,6 +144,6 @@ pub fn train_reports(
 pub fn cora(epochs: u32) -> Config {
     let mut config = Config::default();
     config.run.epochs = epochs;
-    config.run.eval_every = 0;
+    config.run.eval_every = 0.into();
     config
 }

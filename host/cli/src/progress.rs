@@ -8,6 +8,7 @@ mod pace;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use eciton_recipe::{Mode, TaskType};
 use eciton_train::{
@@ -165,11 +166,15 @@ pub(crate) struct JsonLines<'a> {
     output: &'a mut Output,
     stop: Arc<Stop>,
     progress_lines: inside::ProgressLines,
+    flushed: Instant,
 }
 
 impl<'a> JsonLines<'a> {
+    /// Minimum time between two lines that a reader receives at once.
+    const EVERY: Duration = Duration::from_millis(100);
+
     pub(crate) fn new(output: &'a mut Output, stop: Arc<Stop>) -> Self {
-        Self { output, stop, progress_lines: inside::ProgressLines::new() }
+        Self { output, stop, progress_lines: inside::ProgressLines::new(), flushed: Instant::now() }
     }
 }
 
@@ -184,6 +189,10 @@ impl Observer for JsonLines<'_> {
 
     fn epoch(&mut self, report: &EpochReport) {
         self.output.json(&EpochLine { event: "epoch", report });
+        if self.flushed.elapsed() >= Self::EVERY {
+            self.output.flush();
+            self.flushed = Instant::now();
+        }
         self.progress_lines.epoch();
         stop_if_closed(self.output, &self.stop);
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use eciton_train::{Options, Recording};
+use eciton_train::{Options, Recording, Shape};
 
 use crate::failure::Failure;
 use crate::output::{Output, tell};
@@ -17,6 +17,15 @@ pub(crate) struct Arguments {
     /// Resume even if data, kernels, settings or processor have changed since the run started
     #[arg(long)]
     force: bool,
+    /// Number of lanes with which the run continues [default: that of the run]
+    #[arg(long, value_name = "N")]
+    lanes: Option<u32>,
+    /// Number of workers with which the run continues, one for each lane; 0: lanes on this machine
+    #[arg(long, value_name = "N")]
+    workers: Option<u32>,
+    /// Number of replicas of the pipeline with which the run continues
+    #[arg(long, value_name = "N")]
+    width: Option<u32>,
     /// Use a new kernel instance for every task; slower, with identical results
     #[arg(long)]
     fresh_instances: bool,
@@ -36,7 +45,7 @@ A run writes checkpoints to DIR.checkpoint: one a minute by default (section
 [checkpoint] of a recipe), and one when Ctrl-C or SIGTERM stops the run. The
 checkpoints are removed when the run is complete. `eciton resume` continues from
 the newest intact checkpoint. The final model is bit-identical to that of an
-uninterrupted run.";
+uninterrupted run, also with another number of lanes, workers or replicas.";
 
 /// Resumes the run from its last checkpoint, shows the progress of the remaining epochs, and prints
 /// the summary.
@@ -44,6 +53,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     if eciton_train::is_finished(&arguments.run) {
         let run = arguments.run.display();
         tell(format_args!("{run} is complete; nothing to resume"));
+    }
+    let shape = Shape { lanes: arguments.lanes, workers: arguments.workers, width: arguments.width };
+    if shape != Shape::default() && !eciton_train::is_finished(&arguments.run) {
+        eciton_train::reshape(&arguments.run, shape)?;
     }
     let bar = train::bar(arguments.json, output);
     let options = Options {

@@ -77,7 +77,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     let (last_epoch, best_epoch, who) = match seeds {
         [seed] => (
             format!(" ({})", seed.epochs),
-            seed.best.map_or(String::new(), |BestEpoch { epoch, metrics }| {
+            seed.best.map_or(String::new(), |BestEpoch { epoch, metrics, .. }| {
                 let validation = measured(metric, metrics.validation);
                 format!(" (epoch {epoch}, validation {validation}{})", unit(metric))
             }),
@@ -400,7 +400,7 @@ mod tests {
             epochs: 200,
             loss: 0.5,
             metrics: metrics(test),
-            best: Some(BestEpoch { epoch: 143, metrics: metrics(test + 0.01) }),
+            best: Some(BestEpoch { epoch: 143, step: 143, metrics: metrics(test + 0.01) }),
             kept_epoch: None,
             stopped_early: None,
             target: None,

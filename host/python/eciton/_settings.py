@@ -20,7 +20,9 @@ KEYS: dict[str, str] = {
     "freeze": "optimiser.freeze",
     "seed": "run.seed",
     "epochs": "run.epochs",
+    "steps": "run.steps",
     "eval_every": "run.eval_every",
+    "log_every": "run.log_every",
     "metric": "run.metric",
     "patience": "run.patience",
     "until": "run.until",
@@ -80,8 +82,13 @@ Settings:
     freeze: Layers whose parameters are not trained: a list of layers, from 0 [default: none]
     seed: Random seed: 0 to 2^63 - 1 [default: 0]
     epochs: Number of passes over the training data: 1 to 10^9 [default: 200]
-    eval_every: Number of epochs between evaluations. The last epoch is always evaluated; 0: only the last. Values: 0 to
-        10^9 [default: 1]
+    steps: Number of steps (weight updates) after which training ends, in place of epochs: 1 to 4294967294 [default: as
+        many as the epochs have]
+    eval_every: Time between evaluations. The last step is always evaluated; 0: only the last. Values: a whole number of
+        epochs, or a text such as "500 steps" [default: 1]
+    log_every: Time between reports in metrics.jsonl, in addition to those of epochs and evaluations. It adds the
+        gradient norm. Values: a whole number of epochs, or a text such as "500 steps" or "30 s" [default: one report
+        per epoch or evaluation]
     metric: Metric that models are compared by. Links have roc-auc, average-precision, hits@10, hits@20, hits@50,
         hits@100 and mean-reciprocal-rank. Values: accuracy, roc-auc, average-precision, f1-micro, f1-macro,
         balanced-accuracy, cross-entropy, mean-absolute-error, root-mean-squared-error, hits@10, hits@20, hits@50,

@@ -74,12 +74,14 @@ fn epoch<'py>(py: Python<'py>, report: &EpochReport) -> PyResult<Bound<'py, PyDi
     let found = PyDict::new(py);
     found.set_item("seed", report.seed)?;
     found.set_item("epoch", report.epoch)?;
+    found.set_item("step", report.step)?;
     found.set_item("loss", report.loss)?;
     found.set_item("train", metrics.and_then(|metrics| metrics.train))?;
     found.set_item("val", metrics.and_then(|metrics| metrics.validation))?;
     found.set_item("test", metrics.and_then(|metrics| metrics.test))?;
     found.set_item("metric", metrics.map(|metrics| metrics.metric.name()))?;
     found.set_item("seconds", report.seconds)?;
+    found.set_item("rows_per_second", report.rows_per_second)?;
     found.set_item("lr", report.lr)?;
     found.set_item("gradient_norm", report.gradient_norm)?;
     Ok(found)

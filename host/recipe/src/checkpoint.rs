@@ -2,14 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Section `[checkpoint]` of a recipe. A checkpoint is due after `every` epochs or `seconds`
-/// seconds, whichever is first.
+use crate::every::Every;
+
+/// Section `[checkpoint]` of a recipe. A checkpoint is due after `every` epochs or steps, or after
+/// `seconds` seconds, whichever is first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Number of epochs between checkpoints. If 0, checkpoints do not depend on the number of
-    /// epochs.
-    pub every: u32,
-    /// Minimum time between checkpoints, in seconds. The first epoch that ends after this time
+    /// Number of epochs or steps between checkpoints. If 0, checkpoints do not depend on the number
+    /// of steps.
+    pub every: Every,
+    /// Minimum time between checkpoints, in seconds. The first step that ends after this time
     /// writes a checkpoint. If 0, checkpoints do not depend on time.
     pub seconds: u32,
     /// Number of most recent checkpoints that are kept, at least 1. The checkpoint of the best
@@ -22,7 +24,7 @@ pub struct Checkpoint {
 impl Default for Checkpoint {
     /// Returns the default settings, which write a checkpoint every minute and keep the last two.
     fn default() -> Self {
-        Self { every: 0, seconds: 60, keep: 2, keep_after: false }
+        Self { every: Every::Epochs(0), seconds: 60, keep: 2, keep_after: false }
     }
 }
 
@@ -30,7 +32,7 @@ impl Checkpoint {
     /// Returns true if the run writes checkpoints at all.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        self.every > 0 || self.seconds > 0
+        !self.every.is_never() || self.seconds > 0
     }
 
     pub(crate) fn is_default(&self) -> bool {

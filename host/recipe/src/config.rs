@@ -26,6 +26,7 @@ use crate::batch::{Batch, Sampler};
 use crate::checkpoint::Checkpoint;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
+use crate::every::Every;
 use crate::executor::{Emulator, Executor, FusionChoice, RowFormat};
 use crate::gather_choice::{GatherFeatures, LabelledGathers};
 use crate::lanes::LaneSettings;
@@ -35,7 +36,7 @@ use crate::objective::{Metric, TaskType};
 use crate::optimiser::Optimiser;
 use crate::pipeline::{Mode, Pipeline};
 use crate::split_rule::SplitRule;
-use crate::until::Until;
+use crate::until::{Part, Until};
 use crate::vertex_order::VertexOrder;
 use crate::workers::Workers;
 use serde::{Deserialize, Serialize};
@@ -247,9 +248,26 @@ pub struct Run {
     pub seed: u64,
     /// Number of passes over the training data, at least 1.
     pub epochs: u32,
-    /// Number of epochs between evaluations. The last epoch is always evaluated. If 0, only the
-    /// last epoch is evaluated.
-    pub eval_every: u32,
+    /// Number of steps (weight updates) after which training ends, in place of `epochs`. If `None`,
+    /// `epochs` counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// Number of epochs or steps between evaluations. The last step is always evaluated. If 0, only
+    /// the last step is evaluated.
+    pub eval_every: Every,
+    /// Part of the split on which evaluations during the training compute the metric. If `None`,
+    /// they compute it on all parts. The evaluation of the final model is on all parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eval_split: Option<Part>,
+    /// Maximum number of rows of each part on which evaluations during the training compute the
+    /// metric. They are the first rows. If `None`, all rows count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eval_rows: Option<u32>,
+    /// Time between reports, in epochs, steps or seconds. Each epoch and each evaluation also ends
+    /// with a report. If `None`, only these do, and reports have no gradient norm unless
+    /// `optimiser.clip_norm` is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_every: Option<Every>,
     /// Metric by which models are compared. If `None`, it is the default metric of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
@@ -322,7 +340,11 @@ impl Default for Run {
         Self {
             seed: 0,
             epochs: 200,
-            eval_every: 1,
+            steps: None,
+            eval_every: Every::Epochs(1),
+            eval_split: None,
+            eval_rows: None,
+            log_every: None,
             metric: None,
             patience: None,
             until: None,
@@ -598,14 +620,14 @@ impl Config {
         self.check_init()?;
         self.check_auto()?;
         match judged {
-            Some((key, found)) if run.eval_every == 0 => Err(Error::Together {
+            Some((key, found)) if run.eval_every.is_never() => Err(Error::Together {
                 key,
                 found,
                 other: "run.eval_every",
                 other_found: "0, which evaluates only after the last epoch".to_owned(),
                 remedy: "set the number of epochs between evaluations, for instance run.eval_every = 1",
             }),
-            _ => Ok(()),
+            _ => self.optimiser.check_unit(),
         }
     }
 

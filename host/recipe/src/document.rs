@@ -1,6 +1,7 @@
 //! TOML text as fields with their positions, and conversions of fields to the types of settings.
 
 use crate::error::{Error, TextPlace};
+use crate::every::Every;
 use crate::model::MAX_LAYERS;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -232,6 +233,16 @@ impl Reader {
 }
 
 impl Field {
+    /// Returns the value as a time in epochs, steps or seconds.
+    pub(crate) fn every(&self) -> Result<Every, Error> {
+        let text = match &self.value {
+            Found::Integer(epochs) => epochs.to_string(),
+            Found::Text(text) => text.clone(),
+            _ => String::new(),
+        };
+        text.parse().map_err(|form: String| self.refuse(form))
+    }
+
     /// Creates the error for a value that the field does not accept. `allowed` describes the
     /// accepted values.
     pub(crate) fn refuse(&self, allowed: impl Into<String>) -> Error {

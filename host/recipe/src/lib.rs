@@ -25,6 +25,7 @@ pub mod cluster;
 pub mod config;
 mod document;
 mod error;
+pub mod every;
 pub mod executor;
 pub mod gather_choice;
 pub mod keys;
@@ -54,6 +55,7 @@ pub use config::{
     origins,
 };
 pub use error::{Error, Result, TextPlace};
+pub use every::Every;
 pub use executor::{EdgePlace, Emulator, Executor, FunctionCount, FusionChoice, RowFormat, Transport};
 pub use gather_choice::{GatherFeatures, LabelledGathers};
 pub use keys::{KeyInfo, keys, layer_keys};
@@ -66,7 +68,7 @@ pub use model::{
     SetKeys, Slice, Slope, Source, Tied, Transformer,
 };
 pub use objective::{Loss, Metric, TaskType};
-pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
+pub use optimiser::{Algorithm, Optimiser, Schedule, ScheduleUnit, WeightDecay};
 pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use split_rule::SplitRule;

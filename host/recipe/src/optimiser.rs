@@ -8,6 +8,8 @@ pub use schedule::Schedule;
 
 use eciton_types::ids::{Layer, Round};
 
+use crate::error::{Error, Result};
+
 /// Section `[optimiser]` of a recipe. The default is Adam with the settings of Kipf and Welling.
 /// They are a learning rate of 0.01, and a weight decay of 5e-4 on the first layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +26,13 @@ pub struct Optimiser {
     /// schedule begins.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup: u32,
+    /// Number of warm-up steps (weight updates), in place of `warmup`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup_steps: u32,
+    /// Unit in which the schedule counts. If `None`, it counts steps if `warmup_steps` is set, and
+    /// epochs otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule_unit: Option<ScheduleUnit>,
     /// Maximum L2 norm of the gradient over all parameters. A longer gradient is scaled down before
     /// weight decay is added (like `torch.nn.utils.clip_grad_norm_`; Pascanu et al. 2013).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,6 +57,8 @@ impl Default for Optimiser {
             lr: 0.01,
             schedule: Schedule::Constant,
             warmup: 0,
+            warmup_steps: 0,
+            schedule_unit: None,
             clip_norm: None,
             clip_value: None,
             weight_decay: WeightDecay::default(),
@@ -63,21 +74,77 @@ impl Optimiser {
         self.freeze.contains(&u32::from(layer.0))
     }
 
-    /// Returns the learning rate of `epoch`, counted from 1, in a run of `epochs` epochs. It
-    /// depends only on these numbers and the settings.
+    /// Returns the learning rate of `step` (a weight update), counted from 1, in a run of `steps`
+    /// steps with `per_epoch` steps per epoch. It depends only on these numbers and the settings.
     ///
     /// ```
     /// use eciton_recipe::{Optimiser, Schedule};
     /// use eciton_types::Round;
     /// let schedule = Schedule::Linear { final_lr: 0.0 };
     /// let optimiser = Optimiser { lr: 0.5, warmup: 1, schedule, ..Optimiser::default() };
-    /// let rates: Vec<f64> = (1..=5).map(|epoch| optimiser.rate(Round(epoch), 5)).collect();
+    /// let rates: Vec<f64> = (1..=5).map(|epoch| optimiser.rate(Round(epoch), 5, 1)).collect();
     /// assert_eq!(rates, [0.25, 0.5, 0.375, 0.25, 0.125]);
+    /// let optimiser = Optimiser { warmup: 0, warmup_steps: 3, ..optimiser };
+    /// let rates: Vec<f64> = (1..=5).map(|step| optimiser.rate(Round(step), 5, 100)).collect();
+    /// assert_eq!(rates, [0.125, 0.25, 0.375, 0.5, 0.25]);
     /// ```
     #[must_use]
-    pub fn rate(&self, epoch: Round, epochs: u32) -> f64 {
-        schedule::rate(self.lr, self.warmup, self.schedule, epoch, epochs)
+    pub fn rate(&self, step: Round, steps: u32, per_epoch: u32) -> f64 {
+        let per_epoch = per_epoch.max(1);
+        let (warmup, at, all) = match self.unit() {
+            ScheduleUnit::Epoch => (self.warmup, step.0.div_ceil(per_epoch), steps.div_ceil(per_epoch)),
+            ScheduleUnit::Step if self.warmup_steps > 0 => (self.warmup_steps, step.0, steps),
+            ScheduleUnit::Step => (self.warmup.saturating_mul(per_epoch), step.0, steps),
+        };
+        schedule::rate(self.lr, warmup, self.schedule, Round(at), all)
     }
+
+    /// Returns the unit in which the schedule counts.
+    fn unit(&self) -> ScheduleUnit {
+        let by_warmup = if self.warmup_steps > 0 { ScheduleUnit::Step } else { ScheduleUnit::Epoch };
+        self.schedule_unit.unwrap_or(by_warmup)
+    }
+
+    /// Checks that the warm-up is given in one unit, which suits the schedule.
+    ///
+    /// # Errors
+    /// Returns [`Error::Together`] if `warmup_steps` is set together with `warmup`, or with a
+    /// schedule that counts epochs.
+    pub(crate) fn check_unit(&self) -> Result<()> {
+        let together = |other, other_found: String, remedy| {
+            let (key, found) = ("optimiser.warmup_steps", self.warmup_steps.to_string());
+            Err(Error::Together { key, found, other, other_found, remedy })
+        };
+        if self.warmup_steps == 0 {
+            return Ok(());
+        }
+        if self.warmup > 0 {
+            return together("optimiser.warmup", self.warmup.to_string(), "leave one of them out");
+        }
+        match self.unit() {
+            ScheduleUnit::Step => Ok(()),
+            ScheduleUnit::Epoch => together(
+                "optimiser.schedule_unit",
+                "\"epoch\"".to_owned(),
+                "set optimiser.schedule_unit to \"step\", or set the number of epochs optimiser.warmup",
+            ),
+        }
+    }
+}
+
+/// Unit in which a schedule of the learning rate counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ScheduleUnit {
+    /// The rate changes between epochs.
+    Epoch,
+    /// The rate changes between steps (weight updates).
+    Step,
+}
+
+impl ScheduleUnit {
+    /// All units with their names in recipes.
+    pub const ALL: [(&'static str, Self); 2] = [("epoch", Self::Epoch), ("step", Self::Step)];
 }
 
 fn is_zero(count: &u32) -> bool {

@@ -36,7 +36,8 @@ const SHORT: [(&str, Metric); 8] = [
 ];
 
 /// Part of the split on which a model is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Part {
     /// Training vertices, on which the loss is computed.
     Train,
@@ -48,7 +49,7 @@ pub enum Part {
 
 impl Part {
     /// Names of all parts in recipes. `val` is short for `validation`.
-    const NAMES: [(&'static str, Self); 4] = [
+    pub const NAMES: [(&'static str, Self); 4] = [
         ("train", Self::Train),
         ("validation", Self::Validation),
         ("val", Self::Validation),

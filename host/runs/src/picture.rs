@@ -1,5 +1,5 @@
 //! The picture `curve.svg` of the training of one seed. It shows the loss on the left and the
-//! metrics on the right, by epoch.
+//! metrics on the right, by epoch or step.
 //!
 //! A dashed line marks the epoch that validation chose. The axis of the loss is logarithmic if the
 //! values span more than two powers of ten.
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use eciton_recipe::{Keep, Loss, Metric};
 
 use self::scale::{Scale, epoch_ticks, label};
-use crate::report::{BestEpoch, EpochReport, Metrics};
+use crate::report::{BestEpoch, EpochReport, Metrics, Unit};
 
 /// Maximum number of points that a curve is drawn with. The loss panel is only about 330 units
 /// wide.
@@ -90,11 +90,13 @@ const CURVES: [Curve; 3] = [
     ("test", "#006d4f", 2.0, |a| a.test),
 ];
 
-/// One chart of the picture, with epochs on the horizontal axis and values on the vertical axis.
+/// One chart of the picture, with epochs or steps on the horizontal axis and values on the vertical
+/// axis.
 struct Panel {
     left: f64,
     right: f64,
-    /// First and last epoch on the horizontal axis.
+    /// Unit, and first and last number on the horizontal axis.
+    unit: Unit,
     epochs: (f64, f64),
     values: Scale,
 }
@@ -126,7 +128,7 @@ impl Panel {
         line(into, (left, TOP), (left, BOTTOM), GREY);
         line(into, (left, BOTTOM), (right, BOTTOM), GREY);
         write_text(into, (left, TOP - 34.0), "start", 13, INK, title);
-        write_text(into, (f64::midpoint(left, right), BOTTOM + 38.0), "middle", 12, GREY, "epoch");
+        write_text(into, (f64::midpoint(left, right), BOTTOM + 38.0), "middle", 12, GREY, self.unit.name());
     }
 
     /// Draws a dashed vertical line at an epoch, with `text` next to it.
@@ -180,8 +182,10 @@ impl Panel {
 /// Without epochs, the panels are empty.
 pub fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
     let shown = thin(epochs);
+    let axis = Unit::for_reports(epochs);
+    let at = |report: &EpochReport| f64::from(axis.of(report.epoch, report.step));
     let range = match (epochs.first(), epochs.last()) {
-        (Some(first), Some(last)) => (f64::from(first.epoch), f64::from(last.epoch)),
+        (Some(first), Some(last)) => (at(first), at(last)),
         _ => (1.0, 1.0),
     };
     let mut out = String::with_capacity(1 << 15);
@@ -193,10 +197,10 @@ pub fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
     let Caption { dataset, model, seed, .. } = caption;
     write_text(&mut out, (24.0, 30.0), "start", 17, INK, &format!("{dataset}, {model}, seed {seed}"));
 
-    let losses: Vec<_> = shown.iter().map(|e| (f64::from(e.epoch), finite(e.loss))).collect();
+    let losses: Vec<_> = shown.iter().map(|e| (at(e), finite(e.loss))).collect();
     let values = Scale::for_values(losses.iter().filter_map(|&(_, loss)| loss));
-    let best = BestEpoch::find(epochs, caption.keep).map(|best| best.epoch);
-    let panel = Panel { left: 70.0, right: 400.0, epochs: range, values };
+    let best = BestEpoch::find(epochs, caption.keep).map(|best| axis.of(best.epoch, best.step));
+    let panel = Panel { left: 70.0, right: 400.0, unit: axis, epochs: range, values };
     let title = match values.is_logarithmic() {
         true => format!("{}, logarithmic", caption.loss()),
         false => caption.loss().to_owned(),
@@ -212,12 +216,13 @@ pub fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
         true => (100.0, Scale::PERCENT, " %"),
         false => (1.0, Scale::linear(shown.iter().filter_map(found).flatten().flatten()), ""),
     };
-    let panel = Panel { left: 500.0, right: 830.0, epochs: range, values };
+    let panel = Panel { left: 500.0, right: 830.0, unit: axis, epochs: range, values };
     panel.frame(&mut out, caption.metric(), unit);
-    best.iter().for_each(|&epoch| panel.mark(&mut out, epoch, &format!("best validation: epoch {epoch}")));
+    let name = axis.name();
+    best.iter().for_each(|&at| panel.mark(&mut out, at, &format!("best validation: {name} {at}")));
     for (slot, (name, colour, width, value)) in CURVES.into_iter().enumerate() {
         // An epoch without an evaluation does not interrupt the line.
-        let evaluated = shown.iter().filter_map(|e| Some((f64::from(e.epoch), e.metrics.as_ref()?)));
+        let evaluated = shown.iter().filter_map(|e| Some((at(e), e.metrics.as_ref()?)));
         let points: Vec<_> =
             evaluated.map(|(epoch, a)| (epoch, value(a).and_then(finite).map(|v| factor * v))).collect();
         panel.curve(&mut out, &points, colour, width);
@@ -299,6 +304,8 @@ mod tests {
             .map(|epoch| EpochReport {
                 seed: 7,
                 epoch,
+                step: epoch,
+                rows_per_second: None,
                 loss: loss(epoch),
                 metrics: evaluated(epoch).then_some(metrics),
                 bill: None,

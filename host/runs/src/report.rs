@@ -19,7 +19,7 @@ use eciton_recipe::{Metric, TaskType, Until};
 use serde::{Deserialize, Serialize};
 
 pub use audit::{AuditReport, Excluded};
-pub use epoch::{BestEpoch, EpochReport};
+pub use epoch::{BestEpoch, EpochReport, Unit};
 pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 pub use metrics::{Metrics, mean, spread};
 pub use progress::{Activity, Progress};
@@ -64,8 +64,11 @@ pub struct Started {
     pub intervals: u32,
     /// Number of compute threads on this machine.
     pub threads: u32,
-    /// Number of epochs that are planned for each seed.
+    /// Number of epochs that are planned for each seed. The last one may be incomplete.
     pub epochs: u32,
+    /// Number of steps (weight updates) that are planned for each seed, and of those per epoch.
+    #[serde(default)]
+    pub steps: (u32, u32),
     /// Random seeds. The run trains one model per seed, one after another.
     pub seeds: Vec<u64>,
     /// Seconds from the call until the training starts. They include reading and ordering the data,
@@ -88,8 +91,12 @@ pub struct Resumed {
     pub seed: u64,
     /// Last epoch of this seed that was finished.
     pub epoch: u32,
-    /// Total number of finished epochs of all seeds.
-    pub epochs_done: u64,
+    /// Last step (weight update) of this seed that was finished.
+    #[serde(default)]
+    pub step: u32,
+    /// Total number of finished epochs of all seeds. It has a fraction if the run resumes within an
+    /// epoch.
+    pub epochs_done: f64,
     /// Damaged checkpoints that were skipped, each with the reason.
     pub damaged: Vec<String>,
     /// Differences between the original and the resumed run that do not prevent resuming, one

@@ -522,7 +522,7 @@ impl SeedFolder<'_> {
         let header = model::header(entries, &metadata, MAX_MODEL_BYTES, &path)?;
         let (real, place) = (self.real.join(MODEL), self.real.join(MODEL_PARTIAL));
         let fill = || {
-            model::write(File::create(&place)?, &header, entries)?;
+            model::write(File::create(&place)?, &header, entries, &|_| {}).map(drop)?;
             fs::rename(&place, real)
         };
         fill().map_err(|error| {

@@ -1,7 +1,7 @@
 //! Time budget for training in a cloud function, and the decision to pause the training.
 //!
-//! The service stops a function at its time limit. If a training needs longer, it pauses at the end
-//! of an epoch before the limit and writes a checkpoint. The next invocation of the function
+//! The service stops a function at its time limit. If a training needs longer, it pauses after a
+//! step (a weight update) before the limit and writes a checkpoint. The next invocation of the function
 //! continues from that checkpoint.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,19 +30,20 @@ struct Shared {
 /// Time measurements of the current invocation, which decide when the training pauses.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
-    /// Clock reading when the first epoch of this invocation began. `None` before that.
+    /// Clock reading when the first step of this invocation began. `None` before that.
     begun: Option<Duration>,
-    /// Number of epochs that have ended in this invocation.
-    epochs: u32,
-    /// Clock reading at the last weight update of the current epoch. `None` before the update and
-    /// after the end of the epoch.
+    /// Number of steps that have ended in this invocation.
+    steps: u32,
+    /// Clock reading at the weight update of the current step. `None` before the update and after
+    /// the end of the step.
     updated: Option<Duration>,
-    /// Longest time so far from the last weight update of an epoch to the end of the epoch. An
+    /// Total time from weight updates to the ends of their steps, and the longest such time. An
     /// evaluation and a checkpoint may take place in this time.
+    tails: Duration,
     tail: Option<Duration>,
     /// Estimated time to write, pack and upload a checkpoint.
     checkpoint: Duration,
-    /// True if the training must pause after the current epoch.
+    /// True if the training must pause after the current step.
     is_over: bool,
 }
 
@@ -98,29 +99,32 @@ impl Budget {
         state.checkpoint = Duration::from_secs_f64(bytes / CHECKPOINT_BYTES_PER_SECOND);
     }
 
-    /// Records the last weight update of an epoch. Returns true if the training must pause after
-    /// this epoch, because a further epoch of average length and a checkpoint would exceed the
-    /// limit.
-    pub(crate) fn updated(&self) -> bool {
+    /// Records a weight update. Returns true if the training must pause after this step, because a
+    /// further step of average length and a checkpoint would exceed the limit. `evaluates` is true
+    /// if an evaluation follows the next step.
+    pub(crate) fn updated(&self, evaluates: bool) -> bool {
         let now = (self.0.clock)();
         let mut state = self.state();
-        state.epochs = state.epochs.saturating_add(1);
+        state.steps = state.steps.saturating_add(1);
         state.updated = Some(now);
-        let trained = now.saturating_sub(state.begun.unwrap_or(now));
-        // Until the first evaluation has ended, it is assumed to take half as long as the epoch.
+        let trained = now.saturating_sub(state.begun.unwrap_or(now)).saturating_sub(state.tails);
+        // Until the first evaluation has ended, it is assumed to take half as long as the steps
+        // before it.
         let tail = state.tail.unwrap_or(trained / 2);
-        let mean = trained.saturating_add(tail) / state.epochs;
-        let end = [tail, mean, state.checkpoint].into_iter().fold(now, Duration::saturating_add);
+        let step = trained / state.steps;
+        let next = if evaluates { step.saturating_add(tail) } else { step };
+        let end = [tail, next, state.checkpoint].into_iter().fold(now, Duration::saturating_add);
         state.is_over |= end > self.0.limit;
         state.is_over
     }
 
-    /// Records the end of an epoch, after its evaluation and checkpoint.
+    /// Records the end of a step, after its evaluation and checkpoint.
     pub(crate) fn ended(&self) {
         let now = (self.0.clock)();
         let mut state = self.state();
         if let Some(updated) = state.updated.take() {
             let tail = now.saturating_sub(updated);
+            state.tails = state.tails.saturating_add(tail);
             state.tail = Some(state.tail.map_or(tail, |longest| longest.max(tail)));
         }
     }
@@ -151,7 +155,7 @@ mod tests {
         budget.begin(weights);
         for epoch in 1.. {
             now.fetch_add(train, Ordering::Relaxed);
-            let pauses = budget.updated();
+            let pauses = budget.updated(true);
             assert_eq!(pauses, budget.is_over());
             now.fetch_add(evaluate, Ordering::Relaxed);
             budget.ended();
@@ -221,7 +225,7 @@ mod tests {
             };
             match ended {
                 Ok(summary) => return (summary, links),
-                Err(crate::Error::Paused { seed, epoch }) => links.push((seed, epoch)),
+                Err(crate::Error::Paused { seed, epoch, .. }) => links.push((seed, epoch)),
                 Err(error) => unreachable!("{error}"),
             }
         }
@@ -275,7 +279,7 @@ mod tests {
     fn without_checkpoints_a_training_that_does_not_fit_fails() {
         let dir = tempfile::tempdir().unwrap();
         let mut config = eciton_recipe::Config::default();
-        (config.run.epochs, config.checkpoint.every, config.checkpoint.seconds) = (3, 0, 0);
+        (config.run.epochs, config.checkpoint.every, config.checkpoint.seconds) = (3, 0.into(), 0);
         let options = crate::Options {
             out: Some(dir.path().join("run")),
             budget: Some(Budget::new(Duration::ZERO, Box::new(|| Duration::from_secs(1)))),

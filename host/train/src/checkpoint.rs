@@ -11,7 +11,8 @@
 //! | `run.json` | number of seeds, requested outputs, schema and fingerprint of the data |
 //! | `metrics.jsonl`, `seeds.jsonl` | epoch and seed reports up to the newest checkpoint |
 //! | `epoch-NNNNNN.safetensors` | a checkpoint of the first seed: weights, moments, best model, mark |
-//! | `seed-S-epoch-NNNNNN.safetensors` | a checkpoint of a further seed |
+//! | `epoch-NNNNNN-step-NNNNNNNN.safetensors` | a checkpoint within the epoch after epoch NNNNNN |
+//! | `seed-S-epoch-...` | a checkpoint of a further seed |
 //! | `final.safetensors`, `seed-S-final.safetensors` | models of seeds that have finished |
 //!
 //! A checkpoint records the length and the SHA-256 of the two `.jsonl` files at its time, and a
@@ -23,6 +24,9 @@
 //! Checkpoints contain no random-generator state, because every random number is a function of
 //! (seed, purpose, epoch, layer, stream, row, column). Therefore a resumed run has bit for bit the
 //! results of an uninterrupted one.
+//!
+//! A checkpoint is written in the background, from the buffers of the training
+//! ([`crate::weights::Frozen`]).
 
 mod changes;
 mod fingerprint;
@@ -45,8 +49,10 @@ use serde::{Deserialize, Serialize};
 
 use eciton_runs::schema::Schema;
 
-/// Version number of the checkpoint format. Checkpoints of other versions cannot be read.
-pub(crate) const FORMAT: u64 = 1;
+/// Version number of the format of new checkpoints.
+pub(crate) const FORMAT: u64 = 2;
+/// Version numbers of the formats that can be read. Format 1 has only checkpoints of whole epochs.
+const FORMATS: [u64; 2] = [1, FORMAT];
 
 const CONFIG: &str = "config.toml";
 const VERSIONS: &str = "versions.json";

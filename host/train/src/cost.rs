@@ -13,7 +13,7 @@ use std::time::Duration;
 use eciton_exec::trainers::REQUESTS;
 use eciton_exec::{Architecture, Scratch};
 use eciton_planner::cost::{Origin, Requests, Task, Work};
-use eciton_recipe::{Config, Data};
+use eciton_recipe::{Config, Data, Every};
 use eciton_transport::{Counts, put_requests};
 use serde::Serialize;
 
@@ -221,8 +221,9 @@ impl<'a> Study<'a> {
 fn assumed(plan: &Plan, config: &Config, data_bytes: u64) -> Pilot {
     // An evaluation is a forward pass, which has a third of the operations of a training step.
     let evaluations = match config.run.eval_every {
-        0 => 0.0,
-        every => 1.0 / f64::from(every),
+        // The number of steps of an epoch is not known here.
+        Every::Epochs(0) | Every::Steps(_) | Every::Seconds(_) => 0.0,
+        Every::Epochs(every) => 1.0 / f64::from(every),
     };
     let weights: u64 =
         plan.layers.iter().map(|layer| u64::from(layer.widths.0) * u64::from(layer.widths.1)).sum();

@@ -3,6 +3,7 @@
 
 mod checkpointer;
 mod counts;
+mod course;
 mod epochs;
 mod finite_check;
 mod fold;
@@ -19,24 +20,21 @@ mod trained;
 mod tuning;
 mod watch;
 
-use std::time::Instant;
-
 use eciton_engine::{Action, Engine, Event, Reason};
-use eciton_exec::{Bill, Executor};
-use eciton_graph::{mapping, metrics};
+use eciton_exec::Executor;
+use eciton_graph::metrics;
 use eciton_recipe::{Config, Metric};
-use eciton_runs::report::{EpochReport, Metrics, Quality};
+use eciton_runs::report::{Metrics, Quality};
 use eciton_tensor::{Matrix, View};
 use eciton_types::Round;
 
 pub(crate) use self::checkpointer::Checkpointer;
 pub(crate) use self::counts::Counts;
-pub(crate) use self::epochs::Epochs;
-use self::epochs::Sum;
+use self::course::Course;
+pub(crate) use self::course::Plan;
+pub(crate) use self::epochs::{Epochs, Sum};
 pub(crate) use self::fold::Fold;
-use self::judge::Judge;
 pub(crate) use self::op::open_stages;
-use self::owning::Returns;
 pub(crate) use self::owning::{MOST_RETURNS, give, restore};
 use self::pass::Pass;
 pub(crate) use self::pass::State;
@@ -45,228 +43,47 @@ pub(crate) use self::stages::{Stages, stage_bytes};
 pub(crate) use self::trained::{Best, Trained};
 pub(crate) use self::tuning::{Money, Tuning};
 pub(crate) use self::watch::Watch;
-use crate::budget::Budget;
 use crate::error::{Error, Result, at};
-use crate::logs::Profiler;
 use crate::stop::Stop;
-use crate::undefined;
-use crate::weights::Refused;
 
 /// Training of one seed, with its training and evaluation stages, its settings and its limits.
 pub(crate) struct Training<'a> {
     pub stages: Stages<'a>,
     pub evaluation: Stages<'a>,
     pub evaluator: &'a mut Engine,
-    pub config: &'a Config,
-    pub epochs: Epochs,
-    pub stop: &'a Stop,
-    /// Epoch after which the training pauses as if the user had stopped it. `None` if it does not
-    /// pause.
-    pub pause_after: Option<u32>,
-    /// Time budget of this invocation, if it runs in a cloud function.
-    pub budget: Option<&'a Budget>,
+    pub plan: Plan<'a>,
 }
 
 impl Training<'_> {
-    /// Trains one seed until its last epoch, or until it is stopped earlier. The training starts
-    /// with the weights in `state`, after the epochs that `trained` contains.
+    /// Trains one seed until its last step, or until it is stopped earlier. The training starts
+    /// with the weights in `state`, after the steps that `trained` contains.
     pub(crate) fn run<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
         engine: &mut Engine,
         state: &mut State<'_>,
-        mut trained: Trained,
+        trained: Trained,
     ) -> Result<Trained> {
-        let mut begun = Instant::now();
-        let mut replaced = false;
-        let mut report: Option<EpochReport> = None;
-        let mut billed: Option<Bill> = machine.usage().bill;
-        let (seed, stop, epochs) = (self.stages.seed, self.stop, self.epochs);
-        let mut sum = Sum::default();
-        let (evaluation, evaluator, config) = (&self.evaluation, &mut *self.evaluator, self.config);
-        let stages = &self.stages;
-        state.counts.flops = 0;
-        let mut judge = Judge::new(&config.run);
-        let mut unjudged = trained.epochs.iter().all(|report| report.metrics.is_none());
-        for report in &trained.epochs {
-            trained.stopped_early = judge.judge(report.epoch, report.metrics.and_then(|m| m.goodness())).stop;
-            trained.reached = trained.reached.or(judge.reached(report.epoch, report.metrics));
-            if report.metrics.is_some_and(|found| near(config, &found)) {
-                trained.synchronised_after.get_or_insert(report.epoch);
-            }
-        }
-        if trained.synchronised_after.is_some() {
+        let (stages, plan) = (&self.stages, self.plan);
+        let mut course = Course::new(plan, (stages, &self.evaluation, &mut *self.evaluator), trained);
+        if course.trained.synchronised_after.is_some() {
             // Before the engine starts, this event causes no actions.
             drop(engine.step(Event::Synchronise));
         }
-        let pause_after = self.pause_after;
-        let pauses = |done: u32| pause_after.is_some_and(|epoch| done >= epoch);
-        trained.stopped = pauses(trained.epochs.last().map_or(0, |last| last.epoch)) && !trained.is_over();
-        if trained.is_over() || trained.stopped {
-            return Ok(trained);
+        if course.is_over() {
+            return Ok(course.trained);
         }
-        let parameters = self.stages.program.parameters.iter();
-        let values: u64 = parameters.map(|parameter| parameter.len() as u64).sum();
-        let budget = self.budget;
-        if let Some(budget) = budget {
-            budget.begin(values);
+        if course.begin(machine, state)? {
+            let stopped = course.trained.stopped;
+            return course.finish(machine, state, stopped);
         }
-        let mut returns = Returns::begin(machine, state)?;
         let mut first = None;
         let reason = loop {
-            let other = |machine: &mut M, state: &mut State<'_>, action| match action {
-                Action::Update { round } => {
-                    trained.scored = false;
-                    let loss = state.weights.loss(round)?;
-                    let epoch = epochs.at(round);
-                    let not_finite = |what| Error::NotFinite { epoch, round: round.0, what, first: None };
-                    if !loss.is_finite() {
-                        return Err(not_finite(format!("the loss is {loss}")));
-                    }
-                    let lr = config.optimiser.rate(Round(epoch), config.run.epochs);
-                    let update = Instant::now();
-                    let stepped = match owning::step(machine, state, (&config.optimiser, lr), round) {
-                        // The engine recomputes the sums of the failed worker.
-                        Err(Error::Gone { .. }) if !state.weights.owners().have_parameters() => {
-                            return Ok([None; 2]);
-                        }
-                        stepped => stepped?,
-                    };
-                    let refused = |refused| match refused {
-                        Refused::Norm(norm) => format!("the norm of the gradients is {norm}"),
-                        Refused::Gradient(at) => {
-                            let name =
-                                stages.program.parameters.get(at).map_or("", |parameter| &parameter.name);
-                            format!("the gradient of `{name}` has values that are not finite")
-                        }
-                    };
-                    let gradient_norm = stepped.map_err(refused).map_err(not_finite)?;
-                    if let Some(trace) = &mut state.logs.trace {
-                        trace.whole(&format!("update of round {round}"), update, update.elapsed())?;
-                    }
-                    if let Some(profile) = &mut state.logs.profile {
-                        profile.update(round, update.elapsed(), values);
-                    }
-                    let rows = stages.batches.as_ref().map(|batches| batches.rows(round)).transpose()?;
-                    sum.add(loss, rows.unwrap_or_default(), gradient_norm);
-                    if !epochs.ends(round) {
-                        return Ok([Some(Event::Updated { round }), None]);
-                    }
-                    let (loss, gradient_norm) = std::mem::take(&mut sum).means(gradient_norm);
-                    if trained.tells(epoch) {
-                        // The epoch was repeated after a rollback, and its report exists.
-                        return Ok([Some(Event::Updated { round }), None]);
-                    }
-                    let seconds = begun.elapsed().as_secs_f64();
-                    report = Some(EpochReport {
-                        seed,
-                        epoch,
-                        loss,
-                        metrics: None,
-                        seconds,
-                        flops: std::mem::take(&mut state.counts.flops),
-                        lr,
-                        gradient_norm,
-                        bill: None,
-                    });
-                    // The stop request precedes the update event, so that no further epoch begins.
-                    let is_over = budget.is_some_and(Budget::updated);
-                    let pauses = pauses(epoch) || is_over;
-                    let pausing = pauses && !std::mem::replace(&mut trained.stopped, pauses);
-                    Ok([pausing.then_some(Event::StopRequested), Some(Event::Updated { round })])
-                }
-                Action::Evaluate { round } if trained.tells(epochs.at(round)) => {
-                    let stop = trained.is_over().then_some(Event::StopRequested);
-                    Ok([stop, Some(Event::Evaluated { round })])
-                }
-                Action::Evaluate { round } => {
-                    state.logs.profile.iter_mut().for_each(Profiler::evaluates);
-                    forward(machine, evaluator, evaluation, state, round, Some(stop))?;
-                    let found = measured(evaluation)?;
-                    tracing::debug!(
-                        round = round.0, train = ?found.train, validation = ?found.validation, test = ?found.test, "evaluated"
-                    );
-                    if evaluation.fold.is_some() {
-                        trained.quality = quality(evaluation)?;
-                    }
-                    if let Some(report) = &mut report {
-                        report.metrics = Some(found);
-                    }
-                    let epoch = epochs.at(round);
-                    if std::mem::take(&mut unjudged) {
-                        undefined::check_first(config, &found, (&stages.inputs.dataset.name, epoch))?;
-                    }
-                    let judged = judge.judge(epoch, found.goodness());
-                    if judged.best && config.run.keep.is_by_validation() {
-                        trained.best = Some(Best { epoch, values: state.weights.all_values()? });
-                    }
-                    (trained.stopped_early, trained.scored) = (judged.stop, true);
-                    trained.reached = trained.reached.or(judge.reached(epoch, Some(found)));
-                    let near = near(config, &found) && trained.synchronised_after.is_none();
-                    if near {
-                        trained.synchronised_after = Some(epoch);
-                    }
-                    // The stop request precedes the evaluation event, so that no further epoch
-                    // begins.
-                    let stop = trained.is_over().then_some(Event::StopRequested);
-                    Ok([stop.or(near.then_some(Event::Synchronise)), Some(Event::Evaluated { round })])
-                }
-                Action::RoundFinished { round } => {
-                    if let Some(batches) = &stages.batches {
-                        batches.over(round);
-                    }
-                    if epochs.ends(round) {
-                        state.doubts.finished(epochs.at(round));
-                    } else {
-                        returns.log(machine, state, (&sum, false))?;
-                        owning::join(state)?;
-                        return Ok([None; 2]);
-                    }
-                    if let Some(path) = mapping::check_unchanged()?
-                        && !std::mem::replace(&mut replaced, true)
-                    {
-                        state.observer.warning(&format!(
-                            "{}: the file was replaced during the run; the run continues with the data that \
-                             it has opened, but `eciton resume` will refuse the new data",
-                            path.display()
-                        ));
-                    }
-                    if let Some(mut report) = report.take() {
-                        if let (Some(now), Some(before)) = (machine.usage().bill, &mut billed) {
-                            report.bill = Some(now.since(&std::mem::replace(before, now)));
-                        }
-                        state.observer.epoch(&report);
-                        trained.epochs.push(report);
-                        if let Some(recorder) = &mut state.recorder {
-                            recorder.epoch(&trained)?;
-                        }
-                    }
-                    let stopping = stop.is_asked() && !trained.stopped;
-                    trained.stopped |= stopping;
-                    // A repeated epoch is earlier than the last reported one.
-                    let last = trained.epochs.last().is_some_and(|last| last.epoch == epochs.at(round));
-                    let due = last && state.recorder.as_ref().is_some_and(|recorder| recorder.is_due());
-                    returns.log(machine, state, (&sum, due))?;
-                    if let Some(recorder) = state.recorder.as_mut().filter(|_| due) {
-                        let warned = recorder.save(
-                            (&trained, false),
-                            (state.weights, epochs),
-                            state.counts,
-                            machine.usage().bill,
-                        )?;
-                        warned.iter().for_each(|text| state.observer.warning(text));
-                    }
-                    owning::join(state)?;
-                    if let Some(budget) = budget {
-                        budget.ended();
-                    }
-                    begun = Instant::now();
-                    Ok([stopping.then_some(Event::StopRequested), None])
-                }
-                other => Err(Error::Internal(format!("unexpected request {other:?}"))),
-            };
             let ends = !state.weights.owners().have_parameters();
-            match Pass::new(machine, Some(stop), ends).of_epochs(epochs).run(engine, stages, state, other) {
+            let pass = Pass::new(machine, (Some(plan.stop).filter(|_| ends), None)).of_epochs(plan.epochs);
+            let other =
+                |machine: &mut M, state: &mut State<'_>, action| course.carry_out(machine, state, action);
+            match pass.run(engine, stages, state, other) {
                 Err(Error::Gone { .. }) => {}
                 ended => {
                     let ended = (ended?, state.weights.newest());
@@ -277,36 +94,29 @@ impl Training<'_> {
                 }
             }
             // Rolls back to the snapshot, from which the run repeats the same updates.
-            trained.stopped &= first.is_some();
-            sum = returns.back(machine, engine, state, first.map(|(_, end)| end))?;
+            course.trained.stopped &= first.is_some();
+            let end = first.map(|(_, end)| end);
+            course.trained.sum = course.returns.back(machine, engine, state, end)?;
         };
-        // A seed that has ended pauses as well, because its results are not yet computed and
-        // written.
-        let is_over = budget.is_some_and(Budget::is_over);
-        trained.stopped = (matches!(reason, Reason::Stopped) && !trained.is_over()) || is_over;
-        if trained.stopped
-            && let Some(recorder) = &mut state.recorder
-        {
-            let bill = machine.usage().bill;
-            let warned = recorder.save((&trained, true), (state.weights, epochs), state.counts, bill)?;
-            warned.iter().for_each(|text| state.observer.warning(text));
-        }
-        state.weights.free_buffers();
-        Ok(trained)
+        course.finish(machine, state, matches!(reason, Reason::Stopped))
     }
 }
 
 /// Runs the evaluation program once with the newest weights. Afterwards the row store contains the
 /// scores of all rows. If `stages` has a [`Fold`], the scores are folded into the metric instead of
 /// being stored.
+///
+/// The first stop request of `stops` cancels tasks on functions and workers, which are then run
+/// here. The second one skips the evaluation if it asks to leave. Returns false if the evaluation
+/// was skipped.
 pub(crate) fn forward<M: Executor + ?Sized>(
     machine: &mut M,
     engine: &mut Engine,
     stages: &Stages<'_>,
     state: &mut State<'_>,
     round: Round,
-    stop: Option<&Stop>,
-) -> Result<()> {
+    (stop, leave): (Option<&Stop>, Option<&Stop>),
+) -> Result<bool> {
     engine.restart(round, round, state.weights.newest());
     let other = |_: &mut M, _: &mut State<'_>, action| match action {
         Action::Update { round } => Ok([Some(Event::Updated { round }), None]),
@@ -314,12 +124,17 @@ pub(crate) fn forward<M: Executor + ?Sized>(
         _ => Ok([None; 2]),
     };
     let ends = !state.weights.owners().have_parameters();
-    let reason = Pass::new(machine, stop, ends).run(engine, stages, state, other)?;
+    let leave = leave.filter(|_| state.recorder.as_ref().is_some_and(|recorder| recorder.can_save()));
+    let stops = (stop.filter(|_| ends), leave.filter(|_| ends));
+    let reason = Pass::new(machine, stops).run(engine, stages, state, other)?;
+    if reason == Reason::Stopped && leave.is_some_and(Stop::leaves) {
+        return Ok(false);
+    }
     if reason == Reason::Stopped && stop.is_some() {
         // The evaluation was cancelled, so its tasks now run on this machine.
-        return forward(machine, engine, stages, state, round, None);
+        return forward(machine, engine, stages, state, round, (None, leave));
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Returns true if the validation metric in `found` has reached `pipeline.synchronous_at`, so that

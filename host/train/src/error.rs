@@ -4,6 +4,11 @@ use std::path::PathBuf;
 
 use crate::nan_trace::{self, NanTrace};
 
+/// Returns the part of a message that names a step within an epoch.
+fn within(step: Option<u32>) -> String {
+    step.map_or_else(String::new, |step| format!(" (step {step})"))
+}
+
 /// Result type of the functions in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -522,16 +527,18 @@ pub enum Error {
     },
     /// The run stopped as requested, without results. It can resume from its newest checkpoint.
     #[error(
-        "stopped on request after epoch {epoch} of seed {seed}; continue with `eciton resume {run}`",
-        run = run.display()
+        "stopped on request after epoch {epoch}{within} of seed {seed}; continue with `eciton resume {run}`",
+        within = within(*step), run = run.display()
     )]
     Left {
         /// Path of the future run folder, as the user gave it.
         run: PathBuf,
         /// Seed that was in training.
         seed: u64,
-        /// Epoch of the newest checkpoint.
+        /// Last finished epoch of the newest checkpoint.
         epoch: u32,
+        /// Step of the newest checkpoint, if it is within the next epoch.
+        step: Option<u32>,
     },
     /// Some files of a run could not be written, but its model was.
     #[error(
@@ -567,6 +574,15 @@ pub enum Error {
         /// I/O error of the operating system.
         source: std::io::Error,
     },
+    /// Evaluations cannot be limited to some rows.
+    #[error(
+        "run.eval_split and run.eval_rows require rows that can be evaluated alone, but {reason}; leave \
+         them out, and set run.eval_every to evaluate less often"
+    )]
+    Limited {
+        /// Reason why an evaluation computes all rows.
+        reason: &'static str,
+    },
     /// Workers did not connect, or all of them have failed.
     #[error("workers: {0}")]
     Workers(String),
@@ -586,12 +602,17 @@ pub enum Error {
     Audit(String),
     /// The time of a function's invocation is over. The next invocation continues from the newest
     /// checkpoint.
-    #[error("paused after epoch {epoch} of seed {seed}, before the function's time limit")]
+    #[error(
+        "paused after epoch {epoch}{within} of seed {seed}, before the function's time limit",
+        within = within(*step)
+    )]
     Paused {
         /// Seed that was in training.
         seed: u64,
-        /// Epoch of the newest checkpoint.
+        /// Last finished epoch of the newest checkpoint.
         epoch: u32,
+        /// Step of the newest checkpoint, if it is within the next epoch.
+        step: Option<u32>,
     },
     /// The time of a function's invocation is over, and there is no checkpoint of the last epoch.
     #[error(

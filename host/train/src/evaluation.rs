@@ -6,15 +6,17 @@
 //! needs remain in memory. If the caller needs no scores, the scores of each piece are added to the
 //! metric as soon as they are computed ([`Fold`]). This does not change any result.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use eciton_engine::{Engine, MAX_INTERVALS};
+use eciton_graph::dataset::Split;
 use eciton_graph::metrics::{Folded, Terms};
 use eciton_kernel::{Layer, Targets};
 use eciton_planner::Placement;
 use eciton_program::{FusedStages, Program};
-use eciton_recipe::{Config, FusionChoice, Lanes, Metric, Pipeline, RowFormat, TaskType};
+use eciton_recipe::{Config, FusionChoice, Lanes, Metric, Part, Pipeline, RowFormat, TaskType};
 use eciton_tensor::{Buffer, Grid};
 use eciton_types::Round;
 
@@ -88,6 +90,8 @@ pub(crate) struct EvaluationPlan {
     pieces: Option<Vec<Interval>>,
     pub keeps: Keeps,
     folded: Option<Folded>,
+    /// Rows on which the metric is computed, if these are not all rows of the split.
+    limited: Option<Split>,
     /// True if the stages run on lanes (shares of the pipeline) of workers that own the weights.
     placed: bool,
 }
@@ -116,7 +120,7 @@ impl EvaluationPlan {
             false => None,
         };
         let pieces = if passes { pieces(inputs) } else { None };
-        Ok(Self { program, spans, schedule, pieces, keeps, folded, placed: false })
+        Ok(Self { program, spans, schedule, pieces, keeps, folded, limited: None, placed: false })
     }
 
     /// Changes the plan so that the stages run on the lanes (shares of the pipeline) of a training
@@ -129,6 +133,59 @@ impl EvaluationPlan {
         self.pieces = if self.program.relations.is_empty() { pieces(inputs) } else { None };
         (self.folded, self.placed) = (None, true);
         Ok(self)
+    }
+
+    /// Plans the evaluations during a training if they are limited to a part of the split or to some
+    /// rows (`run.eval_split` and `run.eval_rows`). Only the pieces with these rows are computed.
+    /// Returns `None` if evaluations are not limited.
+    ///
+    /// # Errors
+    /// Returns [`Error::Limited`] if the rows cannot be evaluated without all others.
+    pub(crate) fn limited(training: &Program, config: &Config, inputs: &Inputs) -> Result<Option<Self>> {
+        let (part, most) = (config.run.eval_split, config.run.eval_rows);
+        if part.is_none() && most.is_none() {
+            return Ok(None);
+        }
+        let keeps = Keeps { scores: false, embeddings: false, strips: false };
+        let plan = Self::new(training, config, inputs, keeps)?;
+        if plan.folded.is_none() || config.workers.own() {
+            let reason = match () {
+                () if config.workers.own() => "workers own the weights",
+                () if !training.relations.is_empty() => "rows of the model read other rows",
+                () if inputs.links.is_some() => "links are compared with each other",
+                () if folded(inputs).is_none() => "the metric compares the scores of all rows",
+                () => "the model has stages that do not fit into one task",
+            };
+            return Err(Error::Limited { reason });
+        }
+        let of = |this: Part, ids: &[u32]| {
+            let mut ids = ids.to_vec();
+            ids.sort_unstable();
+            ids.truncate(most.map_or(usize::MAX, |most| most as usize));
+            if part.is_none_or(|part| part == this) { ids } else { Vec::new() }
+        };
+        let split = inputs.learnt().1;
+        let split = Split {
+            train: of(Part::Train, &split.train),
+            validation: of(Part::Validation, &split.validation),
+            test: of(Part::Test, &split.test),
+        };
+        let (rows, group) = (inputs.shape.rows, inputs.shape.group.max(1));
+        let each = PIECE_ROWS.next_multiple_of(group);
+        let firsts: BTreeSet<u32> = [&split.train, &split.validation, &split.test]
+            .into_iter()
+            .flatten()
+            .map(|id| id - id % each)
+            .collect();
+        let piece = |first: u32| piece(inputs, first as usize..first.saturating_add(each).min(rows) as usize);
+        let pieces = Some(firsts.into_iter().map(piece).collect::<Vec<_>>());
+        let pieces = pieces.filter(|pieces| pieces.len() <= MAX_INTERVALS as usize).or(plan.pieces);
+        Ok(Some(Self { pieces, limited: Some(split), ..plan }))
+    }
+
+    /// Returns true if the metric is computed on some rows of the split only.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited.is_some()
     }
 
     /// Returns the row ranges of the evaluation's steps. These are short pieces, or the intervals
@@ -182,7 +239,7 @@ impl EvaluationPlan {
         rows: &'a RowStore,
         layers: &'a [Option<Arc<Layer>>],
     ) -> Result<Stages<'a>> {
-        let fold = self.folded.map(|metric| Fold::new(metric, inputs)).transpose()?;
+        let fold = self.folded.map(|metric| Fold::new(metric, inputs, self.limited.clone())).transpose()?;
         let stages = open_stages(&self.program, inputs, rows, layers, None)?;
         let stages = stages.with_spans(&self.spans, &self.schedule).with_places(self.placed);
         Ok(stages.with_pieces(self.pieces.as_deref()).with_fold(fold))

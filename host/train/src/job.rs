@@ -133,6 +133,9 @@ pub struct Paused {
     pub seed: u64,
     /// Last epoch of this seed that was finished.
     pub epoch: u32,
+    /// Step of the checkpoint, if it is within the next epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u32>,
 }
 
 /// Reply of a function to a job. It contains the answer only if the answer is small, because every
@@ -489,11 +492,11 @@ pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fet
             match trained {
                 Ok(summary) if summary.stopped => move_folder(&checkpoints, &run.join(CHECKPOINTS))?,
                 Ok(_) => {}
-                Err(Error::Paused { seed, epoch }) => {
-                    paused = Some(Paused { seed, epoch });
+                Err(Error::Paused { seed, epoch, step }) => {
+                    paused = Some(Paused { seed, epoch, step });
                     if !config.checkpoint.keep_after {
                         // The next invocation needs only the newest checkpoint.
-                        checkpoint::keep_one(&run, config.run.seed, (seed, epoch))?;
+                        checkpoint::keep_one(&run, config.run.seed, (seed, epoch, step))?;
                     }
                     std::fs::create_dir_all(&run)
                         .map_err(|source| Error::Read { path: run.clone(), source })?;

@@ -13,7 +13,7 @@ use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_planner::policy;
 use eciton_program::{Buffers, Domain, FusedStages, Hops, Parameter, Program, Residents, Stage};
-use eciton_recipe::{Config, Lanes, Pipeline, RowFormat, VertexOrder, WeightVersions};
+use eciton_recipe::{Config, Lanes, Pipeline, RowFormat, VertexOrder};
 use eciton_runs::report::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 use eciton_tensor::Matrix;
 use eciton_tensor::pages::Pages;
@@ -283,11 +283,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let (total, largest) = (all.clone().sum::<u64>(), all.max().unwrap_or(0));
     let transit = if config.sums_stay() { 2 * total.min(COLLECTED_BYTES as u64 + largest) } else { 0 };
     if !own && config.checkpoint.is_on() {
-        let before = u64::from(pipeline.weights() == WeightVersions::TwoBuffered);
-        let copies = state + before + u64::from(config.run.keep.is_by_validation());
-        // No gradients are in transit while a checkpoint is written.
-        let bytes = (values * 4 * copies + largest).saturating_sub(transit);
-        item("checkpoint", "a copy of the weights while one is written".to_owned(), bytes);
+        // A checkpoint is written from the weights of the training, and read one matrix at a time.
+        item("checkpoint", "a copy of the largest parameter while one is read".to_owned(), largest);
     }
     let bytes = whole * total + written * largest + transit;
     if !own {

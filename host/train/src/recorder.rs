@@ -10,6 +10,7 @@ use crate::driver::{Checkpointer, Counts, Epochs, Trained};
 use crate::error::{Error, Result};
 use crate::tensorboard::Events;
 use crate::weights::Weights;
+use eciton_types::Round;
 
 /// The recorder of a run. It has the run folder, the checkpoints and the TensorBoard files.
 // Fields are dropped in this order, because checkpoints are next to the run folder, in a parent
@@ -23,6 +24,8 @@ pub(crate) struct Recorder {
     pub folder: Option<RunFolder>,
     /// Reports of the seeds whose training has finished.
     pub finished: Vec<SeedReport>,
+    /// Number of reports in `metrics.jsonl` of each finished seed.
+    pub reports: Vec<usize>,
     /// Writer of event files for TensorBoard. `None` if they are not requested.
     pub events: Option<Events>,
     /// First error that occurred while predictions were written. `None` if all predictions were
@@ -46,8 +49,9 @@ impl Recorder {
             Some(saver) => saver.newest_before(&earlier, (seed, epoch))?,
             None => None,
         };
-        let of_earlier: usize = self.finished.iter().map(|report| report.epochs as usize).sum();
-        let done = point.as_ref().map_or(0, |point| point.mark.epoch as usize);
+        self.reports.truncate(n);
+        let of_earlier: usize = self.reports.iter().sum();
+        let done = point.as_ref().map_or(0, |point| point.mark.reports());
         let lines = folder.rewind_metrics(of_earlier + done)?;
         if let Some(saver) = &mut self.saver {
             saver.rewind(n, &lines)?;
@@ -56,9 +60,9 @@ impl Recorder {
         Ok(point.map(|point| (Arc::new(point), epochs.collect())))
     }
 
-    /// Returns the seed and epoch of the newest checkpoint. Returns `None` if there is no
-    /// checkpoint.
-    pub(crate) fn newest_checkpoint(&self) -> Option<(u64, u32)> {
+    /// Returns the seed, the last finished epoch, and the step within the next epoch of the newest
+    /// checkpoint. Returns `None` if there is no checkpoint.
+    pub(crate) fn newest_checkpoint(&self) -> Option<(u64, u32, Option<u32>)> {
         self.saver.as_ref().and_then(Saver::newest)
     }
 
@@ -116,23 +120,27 @@ impl Checkpointer for Recorder {
         if let (Some(folder), Some(report)) = (&mut self.folder, trained.epochs.last()) {
             folder.append_metrics(report)?;
         }
-        self.saver.iter_mut().for_each(Saver::count);
         Ok(())
     }
 
-    fn is_due(&self) -> bool {
-        self.folder.is_some() && self.saver.as_ref().is_some_and(Saver::is_due)
+    fn can_save(&self) -> bool {
+        self.folder.is_some() && self.saver.is_some()
+    }
+
+    fn is_due(&mut self, round: Round, epochs: Epochs) -> bool {
+        self.folder.is_some() && self.saver.as_ref().is_some_and(|saver| saver.is_due(round, epochs))
     }
 
     fn save(
         &mut self,
         (trained, stopped): (&Trained, bool),
-        (weights, epochs): (&Weights, Epochs),
+        (weights, (seed, epochs)): (&mut Weights, (u64, Epochs)),
         counts: &Counts,
         bill: Option<eciton_exec::Bill>,
     ) -> Result<Option<String>> {
         let (Some(folder), Some(saver)) = (&mut self.folder, &mut self.saver) else { return Ok(None) };
-        let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill, epochs };
-        if stopped { saver.stopped(folder, &now) } else { saver.save(folder, &now) }
+        let (finished, tasks) = (&self.finished[..], counts.tasks);
+        let mut now = Now { seed, trained, weights, finished, tasks, bill, epochs };
+        saver.save(folder, &mut now, stopped)
     }
 }

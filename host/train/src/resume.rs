@@ -4,20 +4,20 @@ use std::path::Path;
 use std::time::Instant;
 
 use eciton_graph::dataset::Dataset;
-use eciton_runs::report::{EpochReport, Observer, Resumed, Summary};
+use eciton_recipe::Config;
+use eciton_runs::report::{Observer, Resumed, Summary};
 use eciton_runs::run_folder::{self, RunFolder, Versions};
 use eciton_runs::schema::Purpose;
 
 use crate::checkpoint::{self, Found, Place};
 use crate::data::{self, checked};
-use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
 use crate::options::Options;
 use crate::recorder::Recorder;
 use crate::session::{Earlier, Position, Session};
 use crate::tensorboard::Events;
-use crate::train::Run;
+use crate::train::{Run, durations};
 
 /// Resumes an interrupted run from its newest checkpoint and finishes it. `run` is the path of the
 /// run folder. The results are the same as without the interruption. If the run is already
@@ -105,13 +105,18 @@ fn resume_data(
     let session = &going.session;
     let versions = Versions::current(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
     let data = session.fingerprint.as_ref().ok_or_else(|| Error::Internal("no fingerprint".to_owned()))?;
-    let differences =
-        found.check(&versions, (data, session.inputs.schema.data.as_ref()), &beginning.parameters, force)?;
+    let differences = found.check(
+        &versions,
+        (data, session.inputs.schema.data.as_ref()),
+        &beginning.parameters,
+        (session.end(&config), force),
+    )?;
     going.started(observer);
     observer.resumed(&Resumed {
         seed: found.point.mark.seed,
         epoch: found.point.mark.epoch,
-        epochs_done: found.epochs.len() as u64,
+        step: found.point.mark.steps,
+        epochs_done: found.epochs_done(session.epochs.rounds()),
         damaged: found.damaged.clone(),
         differences,
     });
@@ -126,17 +131,75 @@ fn resume_data(
         }
         let of = (Some(&model.tensors[..]), &model.metadata);
         going.write_seed(n, report.seed, of, &found.epochs_of(report.seed))?;
+        going.recorder.reports.push(found.epochs_of(report.seed).len());
         going.recorder.finished.push(report);
     }
     let mark = &found.point.mark;
-    let trained =
-        Trained { epochs: found.epochs_of(mark.seed), best: found.point.best(), ..Trained::default() };
+    let trained = found.point.trained(found.epochs_of(mark.seed), going.session.epochs.rounds());
     let position = Position { weights: Some(Earlier::Point(found.point.clone())), trained, until: None };
-    let earlier = |epoch: &&EpochReport| epoch.seed != mark.seed;
-    let epoch_seconds = found.epochs.iter().filter(earlier).map(|epoch| epoch.seconds).collect();
+    let finished = &going.recorder.finished;
+    let epoch_seconds = finished.iter().map(|of| durations(&found.epochs_of(of.seed))).collect();
     let first = going.recorder.finished.len();
     going.recorder.saver = Some(found.saver(beginning)?);
     going.go(first, Some(position), epoch_seconds, observer)
+}
+
+/// Lanes and workers with which a run is resumed. `None` keeps those of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Number of lanes, over all replicas of the pipeline.
+    pub lanes: Option<u32>,
+    /// Number of workers. If 0, the lanes run on this machine.
+    pub workers: Option<u32>,
+    /// Number of replicas of the pipeline.
+    pub width: Option<u32>,
+}
+
+impl Shape {
+    /// Changes the settings of a run. The number of lanes and of workers are equal unless one of
+    /// them is 0. Settings of single lanes are removed if the number of lanes changes.
+    fn apply(self, config: &mut Config) {
+        let Self { lanes, workers, width } = self;
+        let before = config.lanes.lanes;
+        config.lanes.lanes.width = width.unwrap_or(before.width);
+        let lanes = lanes.or(workers.filter(|workers| *workers > 0)).unwrap_or(before.count);
+        config.lanes.lanes.count = lanes;
+        match workers {
+            Some(0) => config.run_here(),
+            Some(_) if !config.executor.kind.has_workers() => config.run_on_workers(),
+            _ => {}
+        }
+        if config.executor.kind.has_workers() {
+            config.workers.count = workers.filter(|_| lanes == 0).unwrap_or(lanes);
+        }
+        if config.lanes.lanes != before {
+            config.lanes.cut.clear();
+            config.lanes.recompute.clear();
+            config.workers.replicas.truncate(1);
+            config.workers.fail_at.clear();
+        }
+    }
+}
+
+/// Changes the lanes and workers of an interrupted run, with which [`resume`] then continues. The
+/// results stay the same bit for bit. `run` is the path of the run folder.
+///
+/// # Errors
+/// Returns [`Error::NoCheckpoint`] if the run has no checkpoint, [`Error::Busy`] if another process
+/// works on it, and an error of the settings if they do not suit the lanes. The checkpoints are then
+/// unchanged.
+pub fn reshape(run: &Path, shape: Shape) -> Result<()> {
+    let target = run.canonicalize().or_else(|_| std::path::absolute(run));
+    let target = target.map_err(|source| Error::Read { path: run.to_owned(), source })?;
+    if !checkpoint::is_resumable(&target) {
+        let found = format!("no checkpoint found (expected {})", checkpoint::folder(run).display());
+        return Err(Error::NoCheckpoint { run: run.to_owned(), found });
+    }
+    let config = checkpoint::settings(&target)?.1;
+    let mut changed = config.clone();
+    shape.apply(&mut changed);
+    changed.check()?;
+    if changed == config { Ok(()) } else { checkpoint::readdress(&target, |config| shape.apply(config)) }
 }
 
 /// Returns true if `run` is the folder of a finished run. Returns false for a stopped run, and if

@@ -62,7 +62,8 @@ pub(crate) enum Earlier {
 pub(crate) struct Position {
     pub weights: Option<Earlier>,
     pub trained: Trained,
-    /// Last epoch to train. `None` stands for the last epoch of the configuration (`run.epochs`).
+    /// Last epoch to train. `None` stands for the end in the configuration (`run.epochs` or
+    /// `run.steps`).
     pub until: Option<u32>,
 }
 
@@ -83,6 +84,8 @@ pub(crate) struct Session {
     /// Model that computes images in strips. `None` unless [`Options::strips`] is set.
     pub stripped: Option<Stripped>,
     evaluation: Evaluation,
+    /// Evaluation during the training, if it is limited to some rows.
+    limited: Option<Evaluation>,
     layers: Vec<Option<Arc<Layer>>>,
     rows: RowStore,
     pub weights: Weights,
@@ -115,6 +118,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Records that the run may be resumed after this process has ended.
+    pub(crate) fn pauses(&mut self) {
+        self.machine.pauses();
+    }
+
     /// Returns the names of the parameters that the model file stores as signs and scales.
     pub(crate) fn signs(&self) -> BTreeSet<String> {
         crate::binary_layers::parameters(&self.program, &self.layers)
@@ -138,10 +146,10 @@ impl Session {
         let epochs = Epochs::with_rounds(config.batch.rounds(training));
         let whole = inputs.intervals.len() as u32;
         let intervals = program.apart.unwrap_or(whole);
-        let last = config.run.epochs.checked_mul(epochs.rounds());
+        let last = epochs.end(&config.run);
         let last = last.ok_or(Error::Rounds { epochs: config.run.epochs, rounds: epochs.rounds() })?;
-        let mut settings = eciton_engine::Settings::new(intervals, last);
-        settings.eval_every = config.run.eval_every.saturating_mul(epochs.rounds());
+        let mut settings = eciton_engine::Settings::new(intervals, last.0);
+        settings.eval_every = config.run.eval_every.steps(epochs.rounds()).unwrap_or(0);
         settings.pipeline = config.pipeline;
         settings.lanes = config.lanes.lanes;
         settings.residence = match (config.executor.kind.has_workers(), config.workers.redundant) {
@@ -252,6 +260,10 @@ impl Session {
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
         let (settings, format) = ((settings, threads), config.run.row_storage);
         let lanes = if config.workers.own() { config.lanes.lanes } else { Lanes::default() };
+        let limited = EvaluationPlan::limited(&program, config, &inputs)?;
+        let limited = limited
+            .map(|plan| Evaluation::new(plan, &inputs, (settings, lanes), format, others))
+            .transpose()?;
         let evaluation = Evaluation::new(evaluation, &inputs, (settings, lanes), format, others)?;
         let source = chooser.map(|chooser| Source::new(&config.batch, &inputs, chooser));
         let source = source.transpose()?.map(Arc::new);
@@ -270,6 +282,7 @@ impl Session {
             threads,
             stripped,
             evaluation,
+            limited,
             layers,
             weights,
             trial: None,
@@ -297,6 +310,17 @@ impl Session {
     pub(crate) fn check_settings(&self) -> Result<()> {
         let batches = self.source.as_ref().and_then(|source| source.batches_of_rows());
         check_settings(&self.settings, &self.inputs, batches)
+    }
+
+    /// Returns the last step of the training of a seed.
+    pub(crate) fn end(&self, config: &Config) -> Round {
+        // A run with too many steps was refused when the session was created.
+        self.epochs.end(&config.run).unwrap_or(Round(u32::MAX))
+    }
+
+    /// Returns the number of epochs of the training of a seed. The last one may be incomplete.
+    pub(crate) fn planned_epochs(&self, config: &Config) -> u32 {
+        self.epochs.at(self.end(config))
     }
 
     /// Returns the configuration with all settings filled in that follow from the data set.
@@ -376,17 +400,18 @@ impl Session {
             Some(Earlier::Point(point)) => point.restore(&mut self.weights)?,
             None => self.initialise(config, seed)?,
         }
-        let done = from.trained.epochs.last().map_or(0, |last| last.epoch);
-        let until = from.until.unwrap_or(config.run.epochs);
-        let (first, last) = (Round(self.epochs.last(done).0 + 1), self.epochs.last(until));
-        self.doubts.begin(seed, done + 1);
+        let done = Round(from.trained.steps);
+        let last = from.until.map_or_else(|| self.end(config), |until| self.epochs.last(until));
+        let first = Round(done.0.saturating_add(1));
+        self.doubts.begin(seed, self.epochs.at(first));
         self.engine.restart(first, last, self.weights.newest());
         if self.weights.has_before() {
             self.engine.go_on();
         }
         let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, last));
         let stages = open_stages(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?;
-        let Evaluation { plan, rows, engine: evaluator } = &mut self.evaluation;
+        let evaluation = self.limited.as_mut().unwrap_or(&mut self.evaluation);
+        let Evaluation { plan, rows, engine: evaluator } = evaluation;
         let mut training = Training {
             stages: stages
                 .with_spans(&self.spans, &self.schedule)
@@ -395,11 +420,15 @@ impl Session {
                 .with_batches(batches),
             evaluation: plan.stages(&self.inputs, rows, &self.layers)?,
             evaluator,
-            config,
-            epochs: self.epochs,
-            stop: &self.stop,
-            pause_after: self.pause_after.filter(|&epoch| epoch < until),
-            budget: self.budget.as_ref(),
+            plan: driver::Plan {
+                config,
+                epochs: self.epochs,
+                last,
+                stop: &self.stop,
+                pause_after: self.pause_after.filter(|&epoch| self.epochs.last(epoch) < last),
+                budget: self.budget.as_ref(),
+                limited: plan.is_limited(),
+            },
         };
         let (weights, counts) = (&mut self.weights, (&mut self.counts, &mut self.doubts));
         let recorder = recorder.map(|recorder| recorder as &mut dyn Checkpointer);
@@ -445,14 +474,14 @@ impl Session {
         let mut returns = 0;
         loop {
             let machine = &mut *self.machine;
-            match driver::forward(machine, engine, &stages, &mut state, Round(1), Some(&self.stop)) {
+            match driver::forward(machine, engine, &stages, &mut state, Round(1), (Some(&self.stop), None)) {
                 // Workers that own weights have failed or joined. The connected workers get the
                 // weights of the snapshot.
                 Err(Error::Gone { .. }) if returns < driver::MOST_RETURNS => {
                     returns += 1;
                     driver::restore(machine, &mut state)?;
                 }
-                ended => break ended?,
+                ended => break ended.map(drop)?,
             }
         }
         Ok((driver::measured(&stages)?, driver::quality(&stages)?))

@@ -118,7 +118,7 @@ fn try_one(
     (pipeline, epochs): (Pipeline, u32),
 ) -> Result<Ran> {
     let mut config = Config { pipeline, ..asked.clone() };
-    (config.run.eval_every, config.run.patience, config.run.until) = (0, None, None);
+    (config.run.eval_every, config.run.patience, config.run.until) = (0.into(), None, None);
     config.run.keep = eciton_recipe::Keep::Last;
     config.pipeline.synchronous_at = None;
     let options =

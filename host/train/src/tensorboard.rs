@@ -66,7 +66,7 @@ impl Events {
                 place.insert(EventFile::create(&folder)?)
             }
         };
-        file.scalars(report.epoch, &scalars(report))
+        file.scalars(report.step, &scalars(report))
     }
 }
 
@@ -78,6 +78,7 @@ fn scalars(report: &EpochReport) -> Vec<(String, f64)> {
         ("learning-rate".to_owned(), report.lr),
         ("seconds".to_owned(), report.seconds),
     ];
+    all.extend(report.rows_per_second.map(|rows| ("rows-per-second".to_owned(), rows)));
     all.extend(report.gradient_norm.map(|norm| ("gradient-norm".to_owned(), norm)));
     if let Some(metrics) = report.metrics {
         let name = metrics.metric.name();
@@ -213,9 +214,11 @@ mod tests {
         EpochReport {
             seed,
             epoch,
+            step: epoch,
             loss: 1.5,
             metrics: Some(metrics),
             seconds: 0.25,
+            rows_per_second: None,
             flops: 0,
             lr: 0.01,
             gradient_norm: None,

@@ -34,6 +34,7 @@ use crate::staleness_trials::settle_pipeline;
 use crate::tensorboard::Events;
 use crate::training_checks::check_training;
 use crate::undefined;
+use eciton_types::Round;
 
 /// Trains a model for each seed as the configuration describes, and writes the run folder. Returns
 /// the summary of the run.
@@ -198,7 +199,8 @@ impl Run<'_> {
             parameters: session.program.parameters.iter().map(|p| p.len() as u64).sum(),
             intervals: session.inputs.intervals.len() as u32,
             threads: session.threads,
-            epochs: self.config.run.epochs,
+            epochs: session.planned_epochs(self.config),
+            steps: (session.end(self.config).0, session.epochs.rounds()),
             seeds: self.seeds(),
             setup_seconds: self.begun.elapsed().as_secs_f64(),
             settings: session.said(self.config),
@@ -218,16 +220,19 @@ impl Run<'_> {
     }
 
     /// Trains the seeds from index `first` on, and finishes the run. The training of the first one
-    /// continues at `from`. `epoch_seconds` has the durations of all earlier epochs.
+    /// continues at `from`. `epoch_seconds` has the durations of the epochs of all earlier seeds.
     pub(crate) fn go(
         mut self,
         first: usize,
         from: Option<Position>,
-        epoch_seconds: Vec<f64>,
+        epoch_seconds: Vec<Vec<f64>>,
         observer: &mut dyn Observer,
     ) -> Result<Summary> {
         self.options.stop.begin();
         let ended = self.seeds_from(first, from, epoch_seconds, observer);
+        if !ended.as_ref().is_ok_and(|summary| !summary.stopped) {
+            self.session.pauses();
+        }
         self.session.logs.printed.finish(observer);
         match ended {
             Ok(mut summary) => {
@@ -246,7 +251,7 @@ impl Run<'_> {
         &mut self,
         first: usize,
         mut from: Option<Position>,
-        mut epoch_seconds: Vec<f64>,
+        mut epoch_seconds: Vec<Vec<f64>>,
         observer: &mut dyn Observer,
     ) -> Result<Summary> {
         let mut stopped = false;
@@ -261,24 +266,26 @@ impl Run<'_> {
                 }
                 trained => trained?,
             };
-            epoch_seconds.extend(trained.epochs.iter().map(|e| e.seconds));
+            epoch_seconds.push(durations(&trained.epochs));
             let newest = self.recorder.newest_checkpoint();
             if let Some(budget) = self.options.budget.as_ref().filter(|budget| budget.is_over())
                 && trained.stopped
             {
                 self.session.finish_logs()?;
-                let last = trained.epochs.last().map(|last| (last.seed, last.epoch));
-                return Err(match newest.filter(|_| newest == last) {
-                    Some((seed, epoch)) => Error::Paused { seed, epoch },
+                let epochs = self.session.epochs;
+                let (round, epoch) = (Round(trained.steps), epochs.done(Round(trained.steps)));
+                let step = (!epochs.ends(round)).then_some(trained.steps);
+                return Err(match newest.filter(|_| newest == Some((seed, epoch, step))) {
+                    Some((seed, epoch, step)) => Error::Paused { seed, epoch, step },
                     None => Error::NoPause { seconds: budget.limit().as_secs_f64() },
                 });
             }
-            if let (Some((seed, epoch)), Some(run), true) = (newest, &self.options.out, trained.stopped)
+            if let (Some((seed, epoch, step)), Some(run), true) = (newest, &self.options.out, trained.stopped)
                 && self.options.stop.leaves()
             {
                 let run = run.clone();
                 self.session.finish_logs()?;
-                return Err(Error::Left { run, seed, epoch });
+                return Err(Error::Left { run, seed, epoch, step });
             }
             let report = match self.finish_seed(n, seed, &trained, observer) {
                 Err(Error::Doubtful { text, seed, epoch }) => {
@@ -290,6 +297,7 @@ impl Run<'_> {
             };
             observer.seed(&report);
             self.recorder.finished.push(report);
+            self.recorder.reports.push(trained.epochs.len());
             stopped |= trained.stopped;
             if stopped {
                 break;
@@ -300,6 +308,7 @@ impl Run<'_> {
         let before = self.recorder.saver.as_ref().map(Saver::before).unwrap_or_default();
         let reports = self.recorder.finished.clone();
         self.session.finish_logs()?;
+        let mut epoch_seconds = epoch_seconds.concat();
         let mut summary = summarise((self.config, &self.recipe), &self.session, reports, &mut epoch_seconds);
         summary.stopped = stopped;
         summary.run_dir = self.options.out.clone();
@@ -322,7 +331,7 @@ impl Run<'_> {
     fn go_back(
         &mut self,
         (text, seed, epoch): (&str, u64, u32),
-        epoch_seconds: &mut Vec<f64>,
+        epoch_seconds: &mut Vec<Vec<f64>>,
         observer: &mut dyn Observer,
     ) -> Result<(usize, Option<Position>)> {
         self.session.settle();
@@ -336,15 +345,15 @@ impl Run<'_> {
         let (n, epoch) = earliest.ok_or_else(|| Error::Internal(format!("the run has no seed {seed}")))?;
         let seed = seeds[n];
         let found = self.recorder.rewind(n, (seed, epoch))?;
-        let epochs: usize = self.recorder.finished.iter().map(|report| report.epochs as usize).sum();
-        epoch_seconds.truncate(epochs);
+        epoch_seconds.truncate(n);
         let to = found.as_ref().map_or(0, |(point, _)| point.mark.epoch);
         observer.warning(&format!(
             "{text}; results from epoch {epoch} on may be wrong, so the run rolls back to epoch {to} of seed \
              {seed}"
         ));
+        let per_epoch = self.session.epochs.rounds();
         let position = found.map(|(point, epochs)| {
-            let trained = Trained { epochs, best: point.best(), ..Trained::default() };
+            let trained = point.trained(epochs, per_epoch);
             Position { weights: Some(Earlier::Point(point)), trained, until: None }
         });
         Ok((n, position))
@@ -367,7 +376,7 @@ impl Run<'_> {
             Some(metrics) => (metrics, session.quality()?.or_else(|| trained.quality.clone())),
             None => session.judge(observer)?,
         };
-        let kept = trained.best.as_ref().filter(|best| best.epoch != last.epoch);
+        let kept = trained.best.as_ref().filter(|best| best.step != last.step);
         if let Some(kept) = kept {
             for (parameter, values) in kept.values.iter().enumerate() {
                 session.weights.set(parameter, values)?;
@@ -407,7 +416,7 @@ impl Run<'_> {
             ("model".to_owned(), session.program.model.name()),
             ("dataset".to_owned(), session.inputs.dataset.name.clone()),
             ("seed".to_owned(), seed.to_string()),
-            ("epochs".to_owned(), format!("{epoch} of {}", self.config.run.epochs)),
+            ("epochs".to_owned(), format!("{epoch} of {}", session.planned_epochs(self.config))),
             ("digest".to_owned(), digest),
         ]);
         self.write_seed(n, seed, (tensors.as_deref(), &metadata), epochs)?;
@@ -488,6 +497,12 @@ pub(crate) fn tensors(session: &Session) -> Result<Vec<NamedTensor>> {
         Ok(NamedTensor { name, shape, values: session.weights.values(at)? })
     };
     parameter_shapes(&session.program).into_iter().enumerate().map(named).collect()
+}
+
+/// Returns the duration of each epoch in seconds. An epoch may have several reports.
+pub(crate) fn durations(reports: &[EpochReport]) -> Vec<f64> {
+    let of_epoch = reports.chunk_by(|one, next| one.epoch == next.epoch);
+    of_epoch.map(|reports| reports.iter().map(|report| report.seconds).sum()).collect()
 }
 
 /// Creates the summary of a run from the reports of its seeds. `epoch_seconds` has the durations of

@@ -170,7 +170,8 @@ impl Trainer {
         self.stop.begin();
         self.evaluated = None;
         let (epochs, best) = (self.history.clone(), self.best.clone());
-        let trained = Trained { epochs, best, ..Trained::default() };
+        let steps = epochs.last().map_or(0, |last| last.step);
+        let trained = Trained { epochs, best, steps, ..Trained::default() };
         let from = Position { weights: Some(Earlier::State(self.state.clone())), trained, until };
         let trained = match self.session.train(&self.config, self.seed, Some(from), observer, None) {
             Ok(trained) => trained,
@@ -188,12 +189,16 @@ impl Trainer {
         let last = self.history.last().and_then(|last| last.metrics);
         self.evaluated = last.filter(|_| trained.scored);
         self.show_best()?;
-        Ok(self.history.iter().filter(|report| report.epoch > done).cloned().collect())
+        Ok(self.history.iter().filter(|report| report.step > steps).cloned().collect())
     }
 
     /// Sets the session's weights to those of the best epoch, if `run.keep` selects them.
     fn show_best(&mut self) -> Result<()> {
-        let Some(best) = self.best.as_ref().filter(|best| best.epoch != self.epoch()) else { return Ok(()) };
+        let Some(best) =
+            self.best.as_ref().filter(|best| self.history.last().is_none_or(|last| last.step != best.step))
+        else {
+            return Ok(());
+        };
         for (parameter, values) in best.values.iter().enumerate() {
             self.session.weights.set(parameter, values)?;
         }

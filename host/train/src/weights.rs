@@ -6,6 +6,7 @@
 
 mod first;
 mod from_program;
+mod frozen;
 mod gradients;
 mod parameters;
 mod rule;
@@ -15,6 +16,7 @@ mod sums;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use eciton_program::Program;
 use eciton_recipe::{Algorithm, Lanes, Optimiser, Pipeline, WeightVersions};
@@ -24,6 +26,8 @@ use eciton_types::{Combine, IntervalId, Node, ParameterId, Round, Version};
 use crate::error::{Error, Result, at};
 use crate::owned::{Collected, Owners};
 pub(crate) use from_program::{extent, parameters};
+pub(crate) use frozen::Frozen;
+use frozen::Gate;
 use gradients::Gradients;
 pub(crate) use parameters::{Parameter, Parameters, Refused, Step, clip_factor};
 use parameters::{packed, use_number};
@@ -67,6 +71,8 @@ pub(crate) struct Weights {
     losses: Vec<Vec<Partials>>,
     /// Record of the gradient sums and parameters that workers own.
     owners: Owners,
+    /// Gate of the checkpoint that is being written. `None` if there is none.
+    gate: Option<Arc<Gate>>,
 }
 
 /// Creates the buffers for the partial sums of one loss. `rounds` is the number of rounds in
@@ -121,6 +127,7 @@ impl Weights {
             scratch: Vec::new(),
             losses,
             owners,
+            gate: None,
         })
     }
 
@@ -205,6 +212,7 @@ impl Weights {
     /// Makes `version` the only available version. It gets the newest values so far. All gradients
     /// are removed.
     fn begin(&mut self, version: Version) -> Result<()> {
+        self.thaw();
         self.forget_gradients();
         self.newest = version;
         self.held.clear();
@@ -352,13 +360,13 @@ impl Weights {
     }
 
     /// Takes an optimiser step with the gradient sums of `round` and the learning rate `lr`.
-    /// Returns the gradient norm before clipping if `clip_norm` is set. If a gradient is not
+    /// Returns the gradient norm before clipping if `clip_norm` is set or if `measures` is true. If
+    /// a gradient is not
     /// finite, returns a refusal, and the newest version remains. If only one version is stored,
     /// some parameters may be updated already.
     pub(crate) fn step(
         &mut self,
-        optimiser: &Optimiser,
-        lr: f64,
+        (optimiser, lr, measures): (&Optimiser, f64, bool),
         round: Round,
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
         let gradients = match self.owners.have_sums(round) {
@@ -369,7 +377,8 @@ impl Weights {
         let sums = gradients.sums();
         let trained = self.parameters.iter().filter(|(_, parameter)| !parameter.is_frozen());
         let trained: Vec<u32> = trained.map(|(number, _)| number).collect();
-        let square = optimiser.clip_norm.map(|_| self.parameters.squares(sums, round.0, &trained, 0.0));
+        let measures = measures || optimiser.clip_norm.is_some();
+        let square = measures.then(|| self.parameters.squares(sums, round.0, &trained, 0.0));
         let norm = square.transpose().map_err(internal)?.map(f64::sqrt);
         if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
             return Ok(Err(Refused::Norm(norm)));
@@ -377,13 +386,15 @@ impl Weights {
         let clip = (clip_factor(optimiser, norm), optimiser.clip_value.map(|most| most as f32));
         let step = Step::new((optimiser.algorithm, lr), self.newest.0 + 1, clip).map_err(internal)?;
         let numbers: Vec<u32> = self.parameters.iter().map(|(number, _)| number).collect();
-        for number in numbers {
+        for (index, number) in numbers.into_iter().enumerate() {
+            self.gate.iter().for_each(|gate| gate.wait(index));
             if !self.parameters.update(sums, round.0, number, &step).map_err(internal)? {
                 // Parameters with smaller numbers have been updated.
                 self.begin(self.newest)?;
                 return Ok(Err(Refused::Gradient(number as usize)));
             }
         }
+        self.gate = None;
         Ok(Ok(norm))
     }
 

@@ -157,7 +157,7 @@ fn a_run_folder_has_epochs_and_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
     let mut config = config(6, &["batch.sampler=walk", "batch.rows=64", "checkpoint.every=1"]);
-    config.run.eval_every = 1;
+    config.run.eval_every = 1.into();
     let wanted = trained(&config).model_digest().unwrap();
     // Stopped after its second epoch, as by Ctrl-C.
     let stop = std::sync::Arc::new(eciton_train::Stop::default());

@@ -81,7 +81,7 @@ fn another_split_does_not_go_on_with_a_run() {
     assert!(error.contains("the data's split") && error.contains("config.toml"), "{error}");
     std::fs::write(place.join("config.toml"), text).unwrap();
     let resumed = eciton_train::resume(&out, false, &options(), &mut Silent).unwrap();
-    config.checkpoint.every = 0;
+    config.checkpoint.every = 0.into();
     assert_eq!(resumed.model_digest, digest(&config));
 }
 

@@ -160,7 +160,7 @@ fn an_odd_model_does_not_depend_on_the_cut() {
 fn evaluation_between_epochs_changes_nothing() {
     let mut config = cora(EPOCHS);
     let wanted = run(&config, false);
-    config.run.eval_every = 1;
+    config.run.eval_every = 1.into();
     assert_eq!(run(&config, false), wanted);
 }
 

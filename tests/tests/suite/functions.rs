@@ -299,7 +299,7 @@ fn rows_of_signs_are_a_bit_a_value_on_their_way() {
 fn any_number_of_functions_gives_the_same_bits() {
     let _alone = alone();
     let mut config = cora(6);
-    (config.run.intervals, config.run.eval_every, config.run.threads) = (Some(6), 1, Some(2));
+    (config.run.intervals, config.run.eval_every, config.run.threads) = (Some(6), 1.into(), Some(2));
     let (wanted, losses) = local(&config);
     for kind in [ExecutorKind::Loopback, ExecutorKind::Emulated] {
         let mut config = on(&config, kind, Transport::Auto);
@@ -329,7 +329,7 @@ fn any_number_of_functions_gives_the_same_bits() {
 fn rounded_rows_are_the_same_for_any_share_of_the_host() {
     let _alone = alone();
     let mut config = cora(2);
-    (config.run.intervals, config.run.eval_every, config.run.threads) = (Some(6), 1, Some(2));
+    (config.run.intervals, config.run.eval_every, config.run.threads) = (Some(6), 1.into(), Some(2));
     let (plain, _) = local(&config);
     config.executor.rows = RowFormat::Bf16;
     config.executor.functions = FunctionCount::Fixed(64);
@@ -429,7 +429,7 @@ fn a_tuned_run_with_faults_has_the_same_bits() {
 fn several_seeds_and_late_evaluation_do_not_mix() {
     let _alone = alone();
     let mut config = cora(3);
-    (config.run.eval_every, config.run.intervals) = (0, Some(2));
+    (config.run.eval_every, config.run.intervals) = (0.into(), Some(2));
     let several = Options { seeds: 3, ..options() };
     let digests = |summary: &Summary| {
         summary.seeds.iter().map(|s| (s.model_digest.clone(), s.metrics)).collect::<Vec<_>>()

@@ -198,7 +198,7 @@ impl Case {
         let (validation, test) = rest.split_at(rest.len() / 2);
 
         let mut config = Config { model: settings, ..Config::default() };
-        (config.run.seed, config.run.epochs, config.run.eval_every) = (seed, 1, 0);
+        (config.run.seed, config.run.epochs, config.run.eval_every) = (seed, 1, 0.into());
         config.run.intervals = Some(1 + numbers.below(2));
         config.run.threads = Some(1 + numbers.below(2));
         config.optimiser.weight_decay = WeightDecay::All(1e-3);

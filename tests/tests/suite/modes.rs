@@ -94,7 +94,7 @@ fn a_run_goes_on_synchronously_near_its_target() {
     let run = |target: Option<f64>| {
         let pipeline = Pipeline { in_flight: Some(0), synchronous_at: target, ..Pipeline::asynchronous(2) };
         let mut config = with(pipeline, 8, 1, 60);
-        config.run.eval_every = 1;
+        config.run.eval_every = 1.into();
         let oldest = Options { newest_first: true, ..options() };
         let (summary, reports) = train_reports(&config, &oldest).unwrap();
         let stale = summary.rows_by_age.as_ref().map_or(0, |ages| ages.rows);
@@ -190,7 +190,7 @@ fn a_trace_shows_every_step_and_what_intervals_wait_for() {
     let traced =
         Options { recording: Recording { trace: Some(path.clone()), ..Recording::default() }, ..options() };
     let mut config = with(Pipeline::asynchronous(1), 8, 2, 5);
-    config.run.eval_every = 0;
+    config.run.eval_every = 0.into();
     let (summary, _) = train(&config, &traced).unwrap();
     let events: Vec<serde_json::Value> =
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();

@@ -104,7 +104,7 @@ fn each_epoch_tells_its_rate_and_is_trained_at_it() {
         let config = with(12, settings);
         let (summary, reports) = run(&config);
         for report in &reports {
-            assert_eq!(report.lr, config.optimiser.rate(Round(report.epoch), 12), "{settings:?}");
+            assert_eq!(report.lr, config.optimiser.rate(Round(report.epoch), 12, 1), "{settings:?}");
         }
         assert_ne!(summary.model_digest, digest(&with(12, &[])), "{settings:?}");
     }
@@ -154,7 +154,7 @@ fn patience_ends_a_run_and_the_best_model_is_kept() {
     let options = Options { out: Some(out.clone()), seeds: 2, ..options() };
     let (summary, _) = train(&best, &options).unwrap();
     for seed in &summary.seeds {
-        let eciton_train::BestEpoch { epoch, metrics: accuracy } = seed.best.unwrap();
+        let eciton_train::BestEpoch { epoch, metrics: accuracy, .. } = seed.best.unwrap();
         assert_eq!((seed.kept_epoch, seed.written()), ((epoch != 60).then_some(epoch), accuracy));
         let mut ending = best.clone();
         (ending.run.epochs, ending.run.seed) = (epoch, seed.seed);

@@ -71,7 +71,7 @@ impl Case {
             (dropout, bias, Some(activation));
         // The slope that `linear` has on its way in: with another one, kernel `activate` stands between the layers.
         config.model.activation_slope = activation.slope().map(|_| 0.2);
-        (config.run.seed, config.run.epochs, config.run.eval_every) = (seed, 1, 0);
+        (config.run.seed, config.run.epochs, config.run.eval_every) = (seed, 1, 0.into());
         config.run.intervals = (vertices > 64 && seed.is_multiple_of(2)).then_some(2);
         config.run.threads = Some(1 + numbers.below(2));
         config.optimiser.algorithm = algorithm;

@@ -16,7 +16,7 @@ fn trainer(config: &Config) -> Trainer {
 /// Cora's metrics after every epoch.
 fn evaluated(epochs: u32) -> Config {
     let mut config = cora(epochs);
-    config.run.eval_every = 1;
+    config.run.eval_every = 1.into();
     config
 }
 
@@ -61,10 +61,11 @@ fn same_as_a_run(config: &Config, parts: &[&[u32]]) {
         let [found, wanted] = [&npz, &out.join("predictions.npz")].map(|path| std::fs::read(path).unwrap());
         assert!(found == wanted, "{parts:?}: other predictions");
         std::fs::remove_file(&npz).unwrap();
-        // Each report is that of the run but for its seconds; a run's last epoch is evaluated.
+        // Each report is that of the run but for its times; a run's last epoch is evaluated.
         for (found, wanted) in reports.iter().zip(&epochs) {
             let metrics = wanted.metrics.or(found.metrics);
-            assert_eq!(found, &EpochReport { seconds: found.seconds, metrics, ..wanted.clone() });
+            let (seconds, rows_per_second) = (found.seconds, found.rows_per_second);
+            assert_eq!(found, &EpochReport { seconds, rows_per_second, metrics, ..wanted.clone() });
         }
     }
 }
@@ -98,7 +99,7 @@ fn many_graphs_and_batch_norm_in_parts_are_one_run() {
 fn links_in_parts_are_one_run() {
     let mut config = cora(6);
     config.data.task = Some(TaskType::LinkPrediction);
-    config.run.eval_every = 1;
+    config.run.eval_every = 1.into();
     let summary = eciton_train::train(&config, &options(), &mut Silent).unwrap();
     let mut trainer = trainer(&config);
     trainer.run(2, &mut Silent).unwrap();

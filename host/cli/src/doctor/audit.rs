@@ -37,7 +37,7 @@ struct Counts {
 /// Trains a GCN on Cora for 5 epochs on one thread, and returns the digest of the trained model.
 fn train() -> Result<String, Failure> {
     let mut config = Config::default();
-    (config.run.threads, config.run.epochs, config.run.eval_every) = (Some(1), 5, 5);
+    (config.run.threads, config.run.epochs, config.run.eval_every) = (Some(1), 5, 5.into());
     let cora = eciton_train::open(&config.data).map_err(|error| Failure::attempt(&error))?;
     config.data.source = IN_MEMORY.to_owned();
     let summary = eciton_train::train_on(cora, &config, &Options::default(), &mut Silent);

@@ -1,4 +1,4 @@
-//! Progress bar on standard error, which covers all epochs of all seeds. It shows as many fields as
+//! Progress bar on standard error, which covers all steps (weight updates) of all seeds. It shows as many fields as
 //! fit into the width of the terminal.
 
 use std::io::Write as _;
@@ -13,17 +13,17 @@ use super::pace::Pace;
 use super::{coloured, columns, cut, inside, log, part, resolved_settings, resumed, stalled, tried, warning};
 use crate::logging;
 use crate::output::{Output, tell};
-use crate::text::{counted, seconds, unit};
+use crate::text::{counted, grouped, seconds, unit};
 
 /// Assumed width if a terminal does not report its width, in characters.
 const USUAL_COLUMNS: usize = 80;
 /// Width of the bar with its brackets and the following space, in characters.
 const BAR_COLUMNS: usize = 15;
 
-/// Number of bar positions per epoch. It is above 1, so that the bar also moves during an epoch.
+/// Number of bar positions per step. It is above 1, so that the bar also moves during a step.
 const UNITS: u64 = 1000;
 
-/// An observer of a run that draws a progress bar over all epochs of all seeds.
+/// An observer of a run that draws a progress bar over all steps of all seeds.
 pub(crate) struct Bar<'a> {
     output: &'a mut Output,
     bar: ProgressBar,
@@ -49,7 +49,7 @@ impl<'a> Bar<'a> {
     }
 
     pub(crate) fn new(output: &'a mut Output, bar: ProgressBar) -> Self {
-        let pace = Pace::new(0, 0);
+        let pace = Pace::default();
         Self { output, bar, metrics: None, seeds: 1, epochs: 0, pace, undrawn: None, loss: None, drawn: None }
     }
 
@@ -59,12 +59,12 @@ impl<'a> Bar<'a> {
         let part = |select: fn(&Metrics) -> Option<f64>| part(self.metrics.as_ref(), select);
         let unit = self.metrics.map_or("", |metrics| unit(metrics.metric));
         let mut fields = vec![
-            (0, format!("{}/{}", report.epoch, self.epochs)),
+            (0, self.place(report)),
             (1, format!("loss {:.4}", report.loss)),
             (5, format!("train {}", part(|metrics| metrics.train))),
             (2, format!("val {}", part(|metrics| metrics.validation))),
             (3, format!("test {}{unit}", part(|metrics| metrics.test))),
-            (6, seconds(report.seconds)),
+            (6, self.speed(report)),
             (1, format!("{} left", self.pace.text())),
         ];
         if self.seeds > 1 {
@@ -74,6 +74,23 @@ impl<'a> Bar<'a> {
             fields.pop();
         }
         fields
+    }
+
+    /// Returns the last finished step and the number of steps. If epochs have one step, these are the
+    /// epochs.
+    fn place(&self, report: &EpochReport) -> String {
+        match self.pace.steps() {
+            Some(steps) => format!("step {}/{}", grouped(report.step.into()), grouped(steps.into())),
+            None => format!("{}/{}", report.epoch, self.epochs),
+        }
+    }
+
+    /// Returns the time of an epoch, or the number of rows per second if epochs have several steps.
+    fn speed(&self, report: &EpochReport) -> String {
+        match report.rows_per_second.filter(|_| self.pace.steps().is_some()) {
+            Some(rows) => format!("{} rows/s", grouped(rows as u64)),
+            None => seconds(report.seconds),
+        }
     }
 
     /// Returns the fields that the bar shows during an epoch or evaluation, in display order, each
@@ -101,7 +118,7 @@ impl<'a> Bar<'a> {
         let size = terminal_size::terminal_size_of(std::io::stderr());
         let columns = size.map_or(USUAL_COLUMNS, |(width, _)| usize::from(width.0));
         self.bar.set_message(fitted(fields, columns.saturating_sub(BAR_COLUMNS + 1)));
-        self.bar.set_position((self.pace.epochs() * UNITS as f64) as u64);
+        self.bar.set_position((self.pace.done() * UNITS as f64) as u64);
         self.drawn = Some(Instant::now());
     }
 }
@@ -153,9 +170,8 @@ impl Observer for Bar<'_> {
             seconds(started.setup_seconds)
         ));
         resolved_settings(started).for_each(|line| self.output.line(line));
-        let all = u64::from(started.epochs) * started.seeds.len() as u64;
-        self.pace = Pace::new(all, 0);
-        self.bar.set_length(all.saturating_mul(UNITS));
+        self.pace = Pace::new(started);
+        self.bar.set_length(self.pace.all().saturating_mul(UNITS));
         let bar = if coloured() { "{bar:12.green/black.bright}" } else { "{bar:12}" };
         // The template is valid. Without it the bar would have the default style.
         if let Ok(style) = ProgressStyle::with_template(&format!("[{bar}] {{wide_msg}}")) {
@@ -170,7 +186,7 @@ impl Observer for Bar<'_> {
     }
 
     fn epoch(&mut self, report: &EpochReport) {
-        self.pace.epoch();
+        self.pace.report(report);
         self.loss = Some(report.loss);
         self.metrics = report.metrics.or(self.metrics);
         self.undrawn = Some(report.clone());
@@ -180,9 +196,7 @@ impl Observer for Bar<'_> {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        if let Activity::Epoch(_) = progress.activity {
-            self.pace.inside(progress.share());
-        }
+        self.pace.inside(progress);
         self.undrawn = None;
         self.show(self.fields_inside(progress));
     }

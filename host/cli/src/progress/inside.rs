@@ -11,25 +11,24 @@ use crate::text::grouped;
 /// Minimum time between two progress lines on standard error.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Returns the number of finished batches, the total number, and the word `batch`. If an epoch has
-/// only one batch, steps are counted instead.
+/// Returns the number of finished steps (weight updates), the total number, and the word `step`. If
+/// an epoch has only one step, its tasks are counted instead.
 fn units(progress: &Progress) -> (u64, u64, &'static str) {
     match progress.batches {
-        (done, all) if all > 1 => (done.into(), all.into(), "batch"),
-        _ => (progress.steps.0, progress.steps.1, "step"),
+        (done, all) if all > 1 => (done.into(), all.into(), "step"),
+        _ => (progress.steps.0, progress.steps.1, "task"),
     }
 }
 
-/// Formats the speed in batches or steps per second. A speed below 1 per second is formatted as
-/// seconds per batch or step.
+/// Formats the speed in steps or tasks per second. A speed below 1 per second is formatted as
+/// seconds per step or task.
 fn rate(progress: &Progress) -> String {
     let (_, all, name) = units(progress);
     let share = progress.steps_here as f64 / progress.steps.1.max(1) as f64;
     let rate = share * all as f64 / progress.seconds.max(1e-9);
-    let plural = if name == "batch" { "batches" } else { "steps" };
     match rate {
-        100.0.. => format!("{} {plural}/s", grouped(rate as u64)),
-        1.0.. => format!("{rate:.1} {plural}/s"),
+        100.0.. => format!("{} {name}s/s", grouped(rate as u64)),
+        1.0.. => format!("{rate:.1} {name}s/s"),
         _ => format!("{:.1} s/{name}", 1.0 / rate.max(1e-9)),
     }
 }
@@ -99,23 +98,23 @@ mod tests {
     }
 
     #[test]
-    fn several_batches_are_counted() {
+    fn several_steps_are_counted() {
         let found = progress(Activity::Epoch(3), (370, 5000), (3700, 50_000), 20.0);
-        assert_eq!(line(&found), "epoch 3: batch 370 of 5,000, 18.5 batches/s, 4 min 10 s left in the epoch");
+        assert_eq!(line(&found), "epoch 3: step 370 of 5,000, 18.5 steps/s, 4 min 10 s left in the epoch");
         let texts: Vec<String> = fields(&found).into_iter().map(|(_, text)| text).collect();
-        assert_eq!(texts, ["batch 370/5,000", "18.5 batches/s", "4 min 10 s to end"]);
+        assert_eq!(texts, ["step 370/5,000", "18.5 steps/s", "4 min 10 s to end"]);
         let slow = progress(Activity::Epoch(1), (1, 8), (5, 40), 20.0);
-        assert_eq!(line(&slow), "epoch 1: batch 1 of 8, 20.0 s/batch, 2 min 20 s left in the epoch");
+        assert_eq!(line(&slow), "epoch 1: step 1 of 8, 20.0 s/step, 2 min 20 s left in the epoch");
     }
 
     #[test]
-    fn an_epoch_of_one_batch_and_an_evaluation_are_counted_by_steps() {
+    fn an_epoch_of_one_step_and_an_evaluation_are_counted_by_tasks() {
         let found = progress(Activity::Epoch(1), (0, 1), (120, 400), 4.0);
-        assert_eq!(line(&found), "epoch 1: step 120 of 400, 30.0 steps/s, 10 s left in the epoch");
+        assert_eq!(line(&found), "epoch 1: task 120 of 400, 30.0 tasks/s, 10 s left in the epoch");
         let found = progress(Activity::Evaluation, (0, 1), (3000, 4000), 2.0);
         assert_eq!(
             line(&found),
-            "evaluation: step 3,000 of 4,000, 1,500 steps/s, 1 s left in the evaluation"
+            "evaluation: task 3,000 of 4,000, 1,500 tasks/s, 1 s left in the evaluation"
         );
     }
 }

@@ -1,11 +1,11 @@
 //! Table of epochs, which is printed if standard output is not a terminal.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eciton_train::{
-    Activity, Chosen, EpochReport, Metrics, Observer, PipelineTrial, Progress, Resumed, SeedReport, Started,
-    Stop,
+    Chosen, EpochReport, Metrics, Observer, PipelineTrial, Progress, Resumed, SeedReport, Started, Stop,
 };
 
 use super::inside::ProgressLines;
@@ -37,11 +37,16 @@ impl<'a> Lines<'a> {
             output,
             stop,
             several: false,
-            pace: Pace::new(0, 0),
+            pace: Pace::default(),
             written: None,
             unwritten: None,
             progress_lines: ProgressLines::new(),
         }
+    }
+
+    /// Formats the column of the step. It is empty if epochs have one step.
+    fn step(&self, text: &dyn Display) -> String {
+        self.pace.steps().map_or_else(String::new, |_| format!("  {text:>8}"))
     }
 
     fn write(&mut self) {
@@ -49,8 +54,9 @@ impl<'a> Lines<'a> {
         let seed = if self.several { format!("{:>6}", report.seed) } else { String::new() };
         let part = |select: fn(&Metrics) -> Option<f64>| part(report.metrics.as_ref(), select);
         self.output.line(format_args!(
-            "{seed:<6}{:>6}  {:>10.6}  {:>7}  {:>7}  {:>7}  {:>9.3}  {:>11}",
+            "{seed:<6}{:>6}{}  {:>10.6}  {:>7}  {:>7}  {:>7}  {:>9.3}  {:>11}",
             report.epoch,
+            self.step(&report.step),
             report.loss,
             part(|metrics| metrics.train),
             part(|metrics| metrics.validation),
@@ -69,12 +75,13 @@ impl Observer for Lines<'_> {
         resolved_settings(started).for_each(|line| self.output.line(line));
         self.output.line("");
         self.several = started.seeds.len() > 1;
-        self.pace = Pace::new(u64::from(started.epochs) * started.seeds.len() as u64, 0);
+        self.pace = Pace::new(started);
         let seed = if self.several { "  seed" } else { "" };
         let column = |split: &str| format!("{split}{}", unit(started.metric));
         self.output.line(format_args!(
-            "{seed:<6}{:>6}  {:>10}  {:>7}  {:>7}  {:>7}  {:>9}  {:>11}",
+            "{seed:<6}{:>6}{}  {:>10}  {:>7}  {:>7}  {:>7}  {:>9}  {:>11}",
             "epoch",
+            self.step(&"step"),
             "loss",
             column("train"),
             column("val"),
@@ -90,7 +97,7 @@ impl Observer for Lines<'_> {
     }
 
     fn epoch(&mut self, report: &EpochReport) {
-        self.pace.epoch();
+        self.pace.report(report);
         self.progress_lines.epoch();
         self.unwritten = Some(report.clone());
         if self.written.is_none_or(|at| at.elapsed() >= Self::EVERY) {
@@ -100,9 +107,7 @@ impl Observer for Lines<'_> {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        if let Activity::Epoch(_) = progress.activity {
-            self.pace.inside(progress.share());
-        }
+        self.pace.inside(progress);
         if self.progress_lines.is_due() {
             // The line of the previous epoch is written before the lines of this epoch.
             self.write();

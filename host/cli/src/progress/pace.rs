@@ -1,73 +1,94 @@
-//! Estimate of the remaining time of a run, based on the time of its finished epochs.
+//! Estimate of the remaining time of a run, based on the time of its finished steps (weight updates).
 
 use std::time::{Duration, Instant};
 
+use eciton_train::{Activity, EpochReport, Progress, Started};
+
 use crate::text::seconds;
 
-/// Counter of the finished epochs of a run, from which the remaining time is estimated.
-#[derive(Debug)]
+/// Counter of the finished steps of a run, from which the remaining time is estimated.
+#[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Time at which this process started to train.
-    begun: Instant,
-    /// Number of epochs that were finished before `begun`, by earlier processes of a resumed run.
-    before: u64,
-    /// Number of finished epochs, including those of earlier processes.
-    pub(super) done: u64,
-    /// Total number of epochs of all seeds of the run.
-    all: u64,
-    /// Finished share of the epoch in progress, from 0 to 1.
-    inside: f64,
+    /// Time at which this process started to train. `None` before that.
+    begun: Option<Instant>,
+    /// Number of steps that were finished before `begun`, by earlier processes of a resumed run.
+    before: f64,
+    /// Number of finished steps of all seeds, including those of earlier processes. It has a
+    /// fraction while a step is in progress.
+    done: f64,
+    /// Seeds of the run, in their order.
+    seeds: Vec<u64>,
+    /// Number of steps of each seed, and of those per epoch.
+    steps: (u32, u32),
 }
 
 impl Pace {
-    /// Creates an estimate for a run of `all` epochs, of which earlier processes have finished
-    /// `done`.
-    pub(super) fn new(all: u64, done: u64) -> Self {
-        Self { begun: Instant::now(), before: done, done, all, inside: 0.0 }
+    /// Creates an estimate for a run that has just started.
+    pub(super) fn new(started: &Started) -> Self {
+        let (seeds, steps) = (started.seeds.clone(), started.steps);
+        Self { begun: Some(Instant::now()), before: 0.0, done: 0.0, seeds, steps }
     }
 
-    /// Returns the estimated remaining time in seconds. It is based on the mean time of an epoch
-    /// with its evaluations, where `gone` is the time since this process started to train. Returns
-    /// `None` after the last epoch. Also returns `None` if fewer than two epochs are finished and
-    /// no progress within an epoch is known.
+    /// Returns the number of steps of all seeds.
+    pub(super) fn all(&self) -> u64 {
+        u64::from(self.steps.0) * self.seeds.len() as u64
+    }
+
+    /// Returns the number of steps of each seed, if epochs have several steps.
+    pub(super) fn steps(&self) -> Option<u32> {
+        Some(self.steps.0).filter(|_| self.steps.1 > 1)
+    }
+
+    /// Returns the estimated remaining time in seconds. It is based on the mean time of a step with
+    /// its evaluations, where `gone` is the time since this process started to train. Returns `None`
+    /// after the last step. Also returns `None` before the second step, unless the progress within
+    /// the first one is known.
     fn left(&self, gone: Duration) -> Option<f64> {
-        let here = self.done.saturating_sub(self.before);
-        let left = self.all.saturating_sub(self.done);
-        let known = here >= 2 || self.inside > 0.0;
-        (known && left > 0)
-            .then(|| gone.as_secs_f64() / (here as f64 + self.inside) * (left as f64 - self.inside))
+        let here = self.done - self.before;
+        let left = self.all() as f64 - self.done;
+        (here > 0.0 && here != 1.0 && left > 0.0).then(|| gone.as_secs_f64() / here * left)
     }
 
-    /// Records that an epoch has finished.
-    pub(super) fn epoch(&mut self) {
-        (self.done, self.inside) = (self.done + 1, 0.0);
+    /// Records that `step` of `seed` has finished.
+    fn reach(&mut self, seed: u64, step: f64) {
+        let index = self.seeds.iter().position(|of| *of == seed).unwrap_or(0);
+        self.done = index as f64 * f64::from(self.steps.0) + step;
     }
 
-    /// Records the finished share of the epoch in progress. Values outside the range 0 to 1 are
-    /// clamped.
-    pub(super) fn inside(&mut self, share: f64) {
-        self.inside = share.clamp(0.0, 1.0);
+    /// Records a report.
+    pub(super) fn report(&mut self, report: &EpochReport) {
+        self.reach(report.seed, report.step.into());
     }
 
-    /// Returns the number of finished epochs plus the finished share of the epoch in progress.
-    pub(super) fn epochs(&self) -> f64 {
-        self.done as f64 + self.inside
+    /// Records the progress within an epoch. Progress of an evaluation is ignored.
+    pub(super) fn inside(&mut self, progress: &Progress) {
+        if let Activity::Epoch(epoch) = progress.activity {
+            let epochs = f64::from(epoch.saturating_sub(1)) + progress.share().clamp(0.0, 1.0);
+            self.reach(progress.seed, epochs * f64::from(self.steps.1));
+        }
     }
 
-    /// Restarts the estimate for a resumed run, of which earlier processes have finished `done`
+    /// Returns the number of finished steps, with the finished share of the step in progress.
+    pub(super) fn done(&self) -> f64 {
+        self.done
+    }
+
+    /// Restarts the estimate for a resumed run, of which earlier processes have finished `epochs`
     /// epochs.
-    pub(super) fn go_on(&mut self, done: u64) {
-        *self = Self::new(self.all, done);
+    pub(super) fn go_on(&mut self, epochs: f64) {
+        let done = epochs * f64::from(self.steps.1);
+        (self.begun, self.before, self.done) = (Some(Instant::now()), done, done);
     }
 
-    /// Returns true if all epochs of the run are finished.
+    /// Returns true if all steps of the run are finished.
     pub(super) fn is_over(&self) -> bool {
-        self.done >= self.all
+        self.done >= self.all() as f64
     }
 
     /// Returns the remaining time as text, or `-` if it cannot be estimated yet.
     pub(super) fn text(&self) -> String {
-        self.left(self.begun.elapsed()).map_or_else(|| "-".to_owned(), rounded)
+        let gone = self.begun.map(|begun| begun.elapsed());
+        gone.and_then(|gone| self.left(gone)).map_or_else(|| "-".to_owned(), rounded)
     }
 }
 
@@ -85,19 +106,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_follows_from_the_epochs_of_this_process() {
-        let mut pace = Pace::new(100, 50);
-        assert_eq!((pace.left(Duration::from_secs(1)), pace.text()), (None, "-".to_owned()));
-        pace.done = 60;
+    fn the_time_left_follows_from_the_steps_of_this_process() {
+        let seeds = vec![7, 8];
+        let mut pace = Pace { seeds, steps: (50, 5), ..Pace::default() };
+        assert_eq!((pace.all(), pace.steps(), pace.text()), (100, Some(50), "-".to_owned()));
+        pace.go_on(10.0);
+        assert_eq!(pace.left(Duration::from_secs(1)), None);
+        pace.reach(8, 10.0);
         assert_eq!(pace.left(Duration::from_secs(5)), Some(20.0));
-        pace.inside(0.5);
-        assert_eq!((pace.left(Duration::from_secs(21)), pace.epochs()), (Some(79.0), 60.5));
-        pace.done = 99;
-        pace.epoch();
-        assert_eq!((pace.left(Duration::from_secs(25)), pace.epochs()), (None, 100.0));
-        let mut first = Pace::new(4, 0);
-        first.inside(0.25);
-        assert_eq!(first.left(Duration::from_secs(10)), Some(150.0), "known inside of the first epoch");
+        let batches = (2, 5);
+        let inside = Progress {
+            seed: 8,
+            activity: Activity::Epoch(3),
+            batches,
+            steps: (1, 2),
+            steps_here: 1,
+            seconds: 1.0,
+        };
+        pace.inside(&inside);
+        assert_eq!((pace.left(Duration::from_secs(25)), pace.done()), (Some(75.0), 62.5));
+        pace.inside(&Progress { activity: Activity::Evaluation, ..inside });
+        assert_eq!((pace.done(), pace.is_over()), (62.5, false));
+        pace.reach(8, 50.0);
+        assert_eq!((pace.left(Duration::from_secs(25)), pace.is_over()), (None, true));
     }
 
     #[test]

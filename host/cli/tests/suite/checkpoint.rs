@@ -89,6 +89,7 @@ pub(super) fn newest(folder: &Path) -> Option<(u64, u64)> {
     let epochs = names.filter_map(|entry| {
         let name = entry.ok()?.file_name().into_string().ok()?;
         let (seed, epoch) = name.strip_suffix(".safetensors")?.split_once("epoch-")?;
+        let epoch = epoch.split('-').next()?;
         let seed =
             seed.strip_prefix("seed-").map_or(Some(0), |seed| seed.trim_end_matches('-').parse().ok())?;
         Some((seed, epoch.parse().ok()?))

@@ -182,7 +182,7 @@ fn json_has_these_keys_in_this_order() {
     );
     let lines = objects(&text);
     assert_eq!(lines.len(), 9);
-    let keys = "{\"event\":\"epoch\",\"seed\":0,\"epoch\":1,\"loss\":";
+    let keys = "{\"event\":\"epoch\",\"seed\":0,\"epoch\":1,\"step\":1,\"loss\":";
     assert!(text.starts_with(keys), "{text}");
     for (at, line) in lines[..8].iter().enumerate() {
         let names: Vec<&str> = line.as_object().unwrap().keys().map(String::as_str).collect();
@@ -190,6 +190,7 @@ fn json_has_these_keys_in_this_order() {
             "event",
             "seed",
             "epoch",
+            "step",
             "loss",
             "metric",
             "train_metric",
@@ -197,6 +198,7 @@ fn json_has_these_keys_in_this_order() {
             "test_metric",
             "seconds",
             "flops",
+            "rows_per_second",
             "lr",
         ];
         wanted.sort_unstable();

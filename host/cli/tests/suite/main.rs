@@ -32,6 +32,7 @@ mod scaling;
 mod schema;
 mod signs;
 mod split;
+mod steps;
 mod stop;
 mod stored_jobs;
 mod sweep;

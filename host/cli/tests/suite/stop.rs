@@ -83,8 +83,9 @@ fn sigterm_leaves_a_checkpoint_and_the_run_goes_on() {
     assert_eq!(entries(folder), ["graph", "r.checkpoint"]);
     let told = format!("stopped on request after epoch {epoch} of seed 0; continue with `eciton resume r`");
     assert!(said.contains(&told) && !said.contains("error"), "{said}");
-    // No epoch that was told of is lost.
-    assert!(out.lines().last().unwrap().contains(&format!("\"epoch\":{epoch},")));
+    // No epoch that was told of is lost. The last one is not told of if its evaluation was skipped.
+    let told: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert!([epoch, epoch - 1].contains(&told["epoch"].as_u64().unwrap()), "{told}");
     let wanted = unbroken(folder, epoch + 20);
     shorten(folder, epoch + 20);
     let lines = works(folder, &["resume", "r", "--json", "--force"]);

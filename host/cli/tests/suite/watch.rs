@@ -162,11 +162,11 @@ fn a_long_epoch_shows_how_far_it_is() {
     });
     for mut child in children {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let found = lines.find_map(|line| line.ok().filter(|line| line.starts_with("epoch 1: batch ")));
+        let found = lines.find_map(|line| line.ok().filter(|line| line.starts_with("epoch 1: step ")));
         child.kill().unwrap();
         child.wait().unwrap();
         let found = found.unwrap();
-        says(&found, &[" of ", " batches/s, ", " left in the epoch"]);
+        says(&found, &[" of ", " steps/s, ", " left in the epoch"]);
     }
 }
 
@@ -244,7 +244,7 @@ fn messages_are_as_many_as_are_asked_for() {
     let twice = with(&["-vv"]);
     says(
         &twice,
-        &["DEBUG eciton_train::driver: evaluated round=1", "DEBUG eciton_kernel", "memory purpose="],
+        &["DEBUG eciton_train::driver::course: evaluated round=1", "DEBUG eciton_kernel", "memory purpose="],
     );
     let thrice = with(&["-vvv"]);
     says(&thrice, &["TRACE eciton_train::driver::pass: step committed"]);

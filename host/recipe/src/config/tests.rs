@@ -53,7 +53,14 @@ fn a_full_recipe_writes_and_reads_back() {
     let config = Config::parse(text, "r.toml").unwrap();
     assert_eq!(
         config.run,
-        Run { seed: 7, epochs: 16, eval_every: 0, intervals: Some(4), threads: Some(2), ..Run::default() }
+        Run {
+            seed: 7,
+            epochs: 16,
+            eval_every: Every::Epochs(0),
+            intervals: Some(4),
+            threads: Some(2),
+            ..Run::default()
+        }
     );
     assert_eq!(config.optimiser.algorithm, Algorithm::Sgd { momentum: 0.9, nesterov: true });
     assert_eq!(config.optimiser.weight_decay, WeightDecay::All(1e-3));
@@ -88,7 +95,7 @@ fn unknown_keys_name_the_nearest_and_show_the_line() {
     let found = refused("[run]\nzzzzzzzz = 1");
     assert!(
         found.contains(
-            "keys that exist here: seed, epochs, eval_every, metric, patience, until, min_delta, keep, init, init_fresh, init_digest, intervals, threads, tune_threads, numeric_class, memory_bytes, gather_features, labelled_gathers, order, row_storage"
+            "keys that exist here: seed, epochs, steps, eval_every, eval_split, eval_rows, log_every, metric, patience, until, min_delta, keep, init, init_fresh, init_digest, intervals, threads, tune_threads, numeric_class, memory_bytes, gather_features, labelled_gathers, order, row_storage"
         ),
         "{found}"
     );

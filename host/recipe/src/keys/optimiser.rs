@@ -1,10 +1,10 @@
 //! The keys of `[optimiser]`.
 
-use super::key::{Bounds, Group, Key, Kind, Write, key, value};
+use super::key::{Bounds, Group, Key, Kind, Write, key, names, value};
 use crate::document::{Field, Found, number};
 use crate::error::{Error, Result};
 use crate::model::MAX_LAYERS;
-use crate::optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
+use crate::optimiser::{Algorithm, Optimiser, Schedule, ScheduleUnit, WeightDecay};
 
 /// Maximum number of epochs.
 const MAX_EPOCHS: u64 = 1_000_000_000;
@@ -27,10 +27,14 @@ pub(super) const OPTIMISER: &[Key<Optimiser>] = &[
     key("schedule", "Schedule of the learning rate", SCHEDULE).also(&["lr_schedule", "scheduler"]),
     key("warmup", "Number of epochs in which the learning rate rises from 0, before the schedule starts", value!(integer32(0, MAX_EPOCHS) => warmup))
         .also(&["warmup_epochs", "warm_up"]).absent("0"),
+    key("warmup_steps", "Number of steps (weight updates) in which the learning rate rises from 0. The schedule then counts steps", value!(integer32(0, MAX_EPOCHS) => warmup_steps))
+        .also(&["num_warmup_steps", "warmup_updates"]).absent("0"),
+    key("schedule_unit", "Unit in which the schedule counts", value!(some choice(ScheduleUnit::ALL) => schedule_unit))
+        .also(&["lr_interval"]).absent("step with warmup_steps, otherwise epoch"),
     key("final_lr", "Final learning rate of the schedules linear and cosine", FINAL_LR)
         .also(&["eta_min", "min_lr", "end_lr"])
         .absent("0"),
-    key("step_every", "Number of epochs between steps of the schedule step", STEP_EVERY).also(&["step_size"]).absent("100"),
+    key("step_every", "Number of epochs (or steps, by schedule_unit) between steps of the schedule step", STEP_EVERY).also(&["step_size"]).absent("100"),
     key("gamma", "Factor of the learning rate in the schedules step and exponential", GAMMA)
         .also(&["lr_decay"])
         .absent("0.1 for step, 0.99 for exponential"),

@@ -3,13 +3,17 @@
 use super::key::{Bounds, Group, Key, Kind, Write, key, names, value};
 use crate::config::{Keep, Run};
 use crate::document::Field;
+use crate::every::{self, Every};
 use crate::executor::RowFormat;
 use crate::gather_choice::{GatherFeatures, LabelledGathers};
 use crate::objective::Metric;
+use crate::until::Part;
 use crate::vertex_order::VertexOrder;
 
 /// Maximum number of epochs.
 const MAX_EPOCHS: u32 = 1_000_000_000;
+/// Maximum number of steps.
+const MAX_STEPS: u64 = u32::MAX as u64 - 1;
 /// Largest integer that TOML can express.
 const MAX_INTEGER: u64 = i64::MAX as u64;
 
@@ -30,9 +34,23 @@ pub(super) const RUN: &[Key<Run>] = &[
     key("epochs", "Number of passes over the training data", value!(integer32(1, MAX_EPOCHS) => epochs))
         .also(&["num_epochs", "max_epochs"])
         .flag("epochs", "N", Group::Training),
-    key("eval_every", "Number of epochs between evaluations. The last epoch is always evaluated; 0: only the last", value!(integer32(0, MAX_EPOCHS) => eval_every))
-        .also(&["eval-every"])
-        .flag("eval-every", "N", Group::Training),
+    key("steps", "Number of steps (weight updates) after which training ends, in place of epochs", value!(some integer32(1, MAX_STEPS) => steps))
+        .also(&["max_steps", "num_steps", "updates", "iterations"])
+        .absent("as many as the epochs have")
+        .flag("steps", "N", Group::Training),
+    key("eval_every", "Time between evaluations. The last step is always evaluated; 0: only the last", EVAL_EVERY)
+        .also(&["eval-every", "eval_steps", "val_check_interval"])
+        .flag("eval-every", "TIME", Group::Training),
+    key("eval_split", "Part of the split on which the metric is computed during training", value!(some choice(Part::NAMES) => eval_split))
+        .also(&["eval-split"])
+        .absent("all parts"),
+    key("eval_rows", "Maximum number of rows of each part on which the metric is computed during training", value!(some integer32(1, u32::MAX as u64) => eval_rows))
+        .also(&["eval-rows", "limit_val_batches", "max_eval_samples"])
+        .absent("all rows"),
+    key("log_every", "Time between reports in metrics.jsonl, in addition to those of epochs and evaluations. It adds the gradient norm", LOG_EVERY)
+        .also(&["log-every", "logging_steps", "log_every_n_steps"])
+        .absent("one report per epoch or evaluation")
+        .flag("log-every", "TIME", Group::Training),
     key("metric", "Metric that models are compared by. Links have roc-auc, average-precision, hits@10, hits@20, hits@50, hits@100 and mean-reciprocal-rank", value!(some choice(Metric::ALL) => metric))
         .also(&["eval_metric", "metrics"])
         .absent("accuracy; roc-auc for several labels or links, mean-absolute-error for numbers")
@@ -85,6 +103,22 @@ pub(super) const RUN: &[Key<Run>] = &[
         .also(&["embedding_storage", "storage"])
         .flag("row-storage", "FORMAT", Group::Execution),
 ];
+
+const EVAL_EVERY: (Kind, Write<Run>) =
+    (Kind::Other("a whole number of epochs, or a text such as \"500 steps\""), |run, field, kind| {
+        let every = field.every()?;
+        if matches!(every, Every::Seconds(_)) {
+            // The results of a run do not depend on the speed of the machine.
+            return Err(field.refuse(kind.text(&field.name)));
+        }
+        run.eval_every = every;
+        Ok(())
+    });
+
+const LOG_EVERY: (Kind, Write<Run>) = (Kind::Other(every::FORM), |run, field, _| {
+    run.log_every = Some(field.every()?);
+    Ok(())
+});
 
 const UNTIL: (Kind, Write<Run>) =
     (Kind::Other("PART[_METRIC]=VALUE with PART train, val or test"), |run, field, _| {

@@ -1,12 +1,12 @@
-//! Learning rate of each epoch, which is a warm-up followed by a schedule.
+//! Learning rate of each epoch or step, which is a warm-up followed by a schedule.
 //!
-//! `lr` is the base rate, W the number of warm-up epochs, and E the total number of epochs. Epoch
-//! e, counted from 1, has this rate:
+//! The schedule counts epochs, or steps (weight updates) with `schedule_unit = "step"` or
+//! `warmup_steps`. `lr` is the base rate, W the length of the warm-up, and E the total number of
+//! epochs or steps. Epoch or step e, counted from 1, has this rate:
 //!
-//! * If e <= W, it is `lr * e / (W + 1)`. This line from 0 reaches `lr` in the first epoch after
-//!   the warm-up.
-//! * Otherwise it is the rate of the schedule. There, k = e - 1 - W is the number of epochs since
-//!   the warm-up. The schedule has K = E - W epochs in total:
+//! * If e <= W, it is `lr * e / (W + 1)`. This line from 0 reaches `lr` right after the warm-up.
+//! * Otherwise it is the rate of the schedule. There, k = e - 1 - W is the number of epochs or steps
+//!   since the warm-up. The schedule has K = E - W of them in total:
 //!
 //! | schedule | rate | in `torch.optim.lr_scheduler` |
 //! | --- | --- | --- |
@@ -16,7 +16,7 @@
 //! | `step` | `lr * gamma^floor(k / step_every)` | `StepLR(step_size=step_every, gamma=gamma)` |
 //! | `exponential` | `lr * gamma^k` | `ExponentialLR(gamma=gamma)` |
 //!
-//! `final_lr` is the rate of a hypothetical epoch after the last one, so no epoch is trained at a
+//! `final_lr` is the rate of a hypothetical epoch or step after the last one, so none is trained at a
 //! rate of 0. In PyTorch, the warm-up is `LinearLR(start_factor=1 / (W + 1), total_iters=W)`,
 //! joined to the schedule by `SequentialLR(milestones=[W])`. The cosine schedule is that of
 //! Loshchilov and Hutter (2017, equation 5) without restarts.
@@ -37,22 +37,22 @@ pub enum Schedule {
     Constant,
     /// The rate changes linearly from `lr` to `final_lr`.
     Linear {
-        /// Rate of a hypothetical epoch after the last one, at least 0.
+        /// Rate of a hypothetical epoch or step after the last one, at least 0.
         final_lr: f64,
     },
     /// The rate follows half a cosine wave from `lr` to `final_lr`.
     Cosine {
-        /// Rate of a hypothetical epoch after the last one, at least 0.
+        /// Rate of a hypothetical epoch or step after the last one, at least 0.
         final_lr: f64,
     },
-    /// The rate is multiplied by `gamma` after every `step_every` epochs.
+    /// The rate is multiplied by `gamma` after every `step_every` epochs or steps.
     Step {
-        /// Number of epochs between multiplications, at least 1.
+        /// Number of epochs or steps between multiplications, at least 1.
         step_every: u32,
         /// Factor of each multiplication, in (0, 1].
         gamma: f64,
     },
-    /// The rate is multiplied by `gamma` after every epoch.
+    /// The rate is multiplied by `gamma` after every epoch or step.
     Exponential {
         /// Factor of each multiplication, in (0, 1].
         gamma: f64,
@@ -84,8 +84,8 @@ impl Schedule {
     }
 }
 
-/// Returns the learning rate of an epoch in a run of `epochs` epochs. The module documentation has
-/// the formulas. Epochs after the last one have the final rate of the schedule.
+/// Returns the learning rate of an epoch (or step) in a run of `epochs` epochs (or steps). The module
+/// documentation has the formulas. Epochs after the last one have the final rate of the schedule.
 pub(super) fn rate(lr: f64, warmup: u32, schedule: Schedule, epoch: Round, epochs: u32) -> f64 {
     let epoch = epoch.0.max(1);
     if epoch <= warmup {

@@ -55,19 +55,8 @@ pub fn model_digest(tensors: &[NamedTensor]) -> String {
 /// Returns an error if the source of the values cannot be read.
 pub fn digest_of(tensors: &[Entry<'_>]) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    for tensor in tensors {
-        hasher.update((tensor.name.len() as u64).to_le_bytes());
-        hasher.update(tensor.name.as_bytes());
-        hasher.update((tensor.shape.len() as u64).to_le_bytes());
-        for &extent in tensor.shape.iter() {
-            hasher.update((extent as u64).to_le_bytes());
-        }
-        tensor.values.pieces(&mut |piece| {
-            hasher.update(piece);
-            Ok(())
-        })?;
-    }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    tensors.iter().try_for_each(|tensor| hash(&mut hasher, tensor, &mut |_| Ok(())))?;
+    Ok(hex(hasher))
 }
 
 /// Content of a model file: tensors and metadata.
@@ -151,18 +140,60 @@ pub fn header(
     Ok(bytes)
 }
 
-/// Writes a model file: the length of `header`, `header`, and the values of `tensors`.
+/// Writes a model file: the length of `header`, `header`, and the values of `tensors`. `written` is
+/// called with the number of tensors that are written so far. Returns the digest of the tensors
+/// ([`digest_of`]).
 ///
 /// # Errors
 /// Returns an error if the operating system refuses to write, or if the source of the values cannot
 /// be read.
-pub fn write(mut out: impl Write, header: &[u8], tensors: &[Entry<'_>]) -> io::Result<()> {
+pub fn write(
+    mut out: impl Write,
+    header: &[u8],
+    tensors: &[Entry<'_>],
+    written: &dyn Fn(usize),
+) -> io::Result<String> {
     out.write_all(&(header.len() as u64).to_le_bytes())?;
     out.write_all(header)?;
-    for tensor in tensors {
-        tensor.values.pieces(&mut |piece| out.write_all(piece))?;
+    let mut hasher = Sha256::new();
+    for (at, tensor) in tensors.iter().enumerate() {
+        hash(&mut hasher, tensor, &mut |piece| out.write_all(piece))?;
+        written(at + 1);
     }
+    out.flush()?;
+    Ok(hex(hasher))
+}
+
+/// Replaces the header of a model file by `header`, which has the same length.
+///
+/// # Errors
+/// Returns an error if the operating system refuses to write.
+pub fn rewrite(mut out: impl Write + io::Seek, header: &[u8]) -> io::Result<()> {
+    out.seek(io::SeekFrom::Start(8))?;
+    out.write_all(header)?;
     out.flush()
+}
+
+/// Adds a tensor to a digest. `take` is called with each piece of its values.
+fn hash(
+    hasher: &mut Sha256,
+    tensor: &Entry<'_>,
+    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    hasher.update((tensor.name.len() as u64).to_le_bytes());
+    hasher.update(tensor.name.as_bytes());
+    hasher.update((tensor.shape.len() as u64).to_le_bytes());
+    for &extent in tensor.shape.iter() {
+        hasher.update((extent as u64).to_le_bytes());
+    }
+    tensor.values.pieces(&mut |piece| {
+        hasher.update(piece);
+        take(piece)
+    })
+}
+
+fn hex(hasher: Sha256) -> String {
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Location of one tensor within the bytes of a model file.

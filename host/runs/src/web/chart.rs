@@ -1,4 +1,4 @@
-//! Charts of loss and metric over epochs. The curves of the first seed are coloured, and those of
+//! Charts of loss and metric over epochs or steps. The curves of the first seed are coloured, and those of
 //! further seeds are drawn faintly behind them.
 
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use eciton_recipe::{Loss, Metric};
 use super::html::escaped;
 use crate::picture::MAX_POINTS;
 use crate::picture::scale::{Scale, epoch_ticks, label};
-use crate::report::{EpochReport, Metrics, SeedReport};
+use crate::report::{EpochReport, Metrics, SeedReport, Unit};
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 300.0;
@@ -36,16 +36,17 @@ pub(super) fn pair(
         .take(MAX_SEEDS)
         .map(|seed| (seed.seed, thin(epochs.iter().filter(|epoch| epoch.seed == seed.seed).collect())))
         .collect();
-    let best = seeds.first().and_then(|seed| seed.best).map(|best| best.epoch);
-    let ends = |of: fn(&EpochReport) -> u32| epochs.iter().map(of);
-    let range =
-        (f64::from(ends(|e| e.epoch).min().unwrap_or(1)), f64::from(ends(|e| e.epoch).max().unwrap_or(1)));
+    let by = Unit::for_reports(epochs);
+    let place = |report: &EpochReport| by.of(report.epoch, report.step);
+    let best = seeds.first().and_then(|seed| seed.best).map(|best| by.of(best.epoch, best.step));
+    let ends = [epochs.iter().map(place).min(), epochs.iter().map(place).max()];
+    let range = (f64::from(ends[0].unwrap_or(1)), f64::from(ends[1].unwrap_or(1)));
 
     let values = Scale::for_values(epochs.iter().map(|epoch| epoch.loss));
-    let axis = Axis { range, values };
+    let axis = Axis { by, range, values };
     let mut drawn = axis.frame("");
     for (at, (_, of_seed)) in seeds_of.iter().enumerate().rev() {
-        let points = of_seed.iter().map(|epoch| (epoch.epoch, Some(epoch.loss)));
+        let points = of_seed.iter().map(|epoch| (place(epoch), Some(epoch.loss)));
         axis.curve(&mut drawn, points, "loss", at > 0);
     }
     axis.mark(&mut drawn, best);
@@ -62,13 +63,13 @@ pub(super) fn pair(
             (1.0, Scale::linear(all.flat_map(|m| [m.train, m.validation, m.test]).flatten()), "")
         }
     };
-    let axis = Axis { range, values };
+    let axis = Axis { by, range, values };
     let mut drawn = axis.frame(unit);
     let mut keys = Vec::new();
     for (name, value) in PARTS {
         for (at, (_, of_seed)) in seeds_of.iter().enumerate().rev() {
             // An epoch without an evaluation does not interrupt the line.
-            let evaluated = of_seed.iter().filter_map(|epoch| Some((epoch.epoch, epoch.metrics?)));
+            let evaluated = of_seed.iter().filter_map(|epoch| Some((place(epoch), epoch.metrics?)));
             let points = evaluated.map(|(epoch, metrics)| (epoch, value(&metrics).map(|v| factor * v)));
             axis.curve(&mut drawn, points, name, at > 0);
         }
@@ -81,8 +82,8 @@ pub(super) fn pair(
     out.push_str(&figure(&format!("{} without dropout", metric.name()), &keys, &drawn));
     out.push_str("</div>\n");
     let mut notes = Vec::new();
-    notes.extend(best.map(|epoch| {
-        format!("The dashed line is epoch {epoch}, which has the best validation {}.", metric.name())
+    notes.extend(best.map(|at| {
+        format!("The dashed line is {} {at}, which has the best validation {}.", by.name(), metric.name())
     }));
     if seeds.len() > 1 {
         let shown = seeds.len().min(MAX_SEEDS);
@@ -117,9 +118,10 @@ fn figure(title: &str, keys: &[(&str, String)], drawn: &str) -> String {
     )
 }
 
-/// The axes of a chart, with epochs on the horizontal axis and values on the vertical axis.
+/// The axes of a chart, with epochs or steps on the horizontal axis and values on the vertical axis.
 struct Axis {
-    /// First and last epoch on the horizontal axis.
+    /// Unit, and first and last number on the horizontal axis.
+    by: Unit,
     range: (f64, f64),
     values: Scale,
 }
@@ -158,9 +160,10 @@ impl Axis {
         let _ = writeln!(
             out,
             "<line class=\"axis\" x1=\"{LEFT}\" y1=\"{BOTTOM}\" x2=\"{RIGHT}\" y2=\"{BOTTOM}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">epoch</text>",
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             f64::midpoint(LEFT, RIGHT),
-            HEIGHT - 6.0
+            HEIGHT - 6.0,
+            self.by.name()
         );
         out
     }
@@ -201,7 +204,8 @@ impl Axis {
         let x = self.x(f64::from(epoch));
         let _ = writeln!(
             into,
-            "<line class=\"mark\" x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{BOTTOM}\"><title>epoch {epoch}</title></line>"
+            "<line class=\"mark\" x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{BOTTOM}\"><title>{} {epoch}</title></line>",
+            self.by.name()
         );
     }
 }

@@ -17,9 +17,10 @@ use eciton_runs::run_folder::{
 use super::place::{Named, Place, folder};
 use super::point::Point;
 use super::saver::{Beginning, Saver, Written};
-use super::{CONFIG, FORMAT, Fingerprint, METRICS, RUN, RunRecord, SEEDS, VERSIONS};
+use super::{CONFIG, FORMAT, FORMATS, Fingerprint, METRICS, RUN, RunRecord, SEEDS, VERSIONS};
 use crate::error::{Error, Result};
 use crate::kernels::same_results;
+use eciton_types::Round;
 
 /// Maximum number of seeds of a resumed run, which is also the limit of `eciton train`.
 const MAX_SEEDS: u32 = 10_000;
@@ -39,7 +40,7 @@ pub(crate) struct Found {
     pub point: Arc<Point>,
     /// Content of `metrics.jsonl` up to the checkpoint.
     pub metrics: Vec<u8>,
-    /// Epoch reports parsed from `metrics`.
+    /// Reports parsed from `metrics`.
     pub epochs: Vec<EpochReport>,
     seeds: Vec<u8>,
     /// Report and model of each seed that had finished before the checkpoint.
@@ -90,7 +91,7 @@ impl Found {
         let versions: Versions = parse(versions, &place.path().join(VERSIONS))?;
         let path = place.path().join(RUN);
         let record: RunRecord = parse(record, &path)?;
-        if record.format != FORMAT {
+        if !FORMATS.contains(&record.format) {
             let (found, eciton) = (record.format, versions.eciton);
             return Err(FileError::Version { path, found, eciton, known: FORMAT }.into());
         }
@@ -101,7 +102,7 @@ impl Found {
         // have no seed number in their names.
         let place_in_run = |named: &Named| {
             let nth = named.seed.map_or(0, |seed| seed.wrapping_sub(config.run.seed));
-            (std::cmp::Reverse(nth), std::cmp::Reverse(named.epoch))
+            std::cmp::Reverse((nth, named.epoch, named.step))
         };
         points.sort_by_key(place_in_run);
         let mut damaged = Vec::new();
@@ -129,15 +130,17 @@ impl Found {
         let now = texts.iter().map(|text| sha256(text));
         let changed = names.zip(now).zip(&point.mark.records).filter(|((_, now), then)| now != *then);
         let changed = changed.map(|((name, _), _)| format!("{name} was changed")).collect();
-        let own = Written { seed: point.mark.seed, epoch: point.mark.epoch, validation: None };
+        let mark = &point.mark;
+        let own = Written { seed: mark.seed, epoch: mark.epoch, step: mark.step_within(), validation: None };
         let older = older.iter().rev().filter_map(|named| {
             let seed = named.seed.unwrap_or(config.run.seed);
-            Some(Written { seed, epoch: named.epoch?, validation: None })
+            Some(Written { seed, epoch: named.epoch?, step: named.step, validation: None })
         });
         let mut written: Vec<Written> = older.chain([own]).collect();
         for w in &mut written {
+            // The last report of an epoch is that of its end.
             let report = epochs.iter().rfind(|e| (e.seed, e.epoch) == (w.seed, w.epoch));
-            w.validation = report.and_then(|e| e.metrics?.goodness());
+            w.validation = report.filter(|_| w.step.is_none()).and_then(|e| e.metrics?.goodness());
         }
         let run = shown.to_owned();
         Ok(Self {
@@ -159,7 +162,8 @@ impl Found {
     }
 
     /// Compares the checkpointed run with the versions, data and model parameters of the resuming
-    /// process. Returns the differences that do not prevent resuming, as sentences for the user.
+    /// process, and with its last step. Returns the differences that do not prevent resuming, as
+    /// sentences for the user.
     ///
     /// # Errors
     /// Returns [`Error::Changed`] for differences with which the run cannot resume. Unless `force`
@@ -169,7 +173,7 @@ impl Found {
         versions: &Versions,
         (data, digest): (&Fingerprint, Option<&DataDigest>),
         parameters: &[(String, Vec<usize>)],
-        force: bool,
+        (last, force): (Round, bool),
     ) -> Result<Vec<String>> {
         let run = self.run.clone();
         let impossible =
@@ -192,9 +196,12 @@ impl Found {
             return impossible(differences);
         }
         let (config, mark) = (&self.config, &self.point.mark);
-        let (last, epoch) = (config.run.epochs, mark.epoch);
-        if last < epoch {
-            return impossible(vec![format!("run.epochs is {last}, but the checkpoint is of epoch {epoch}")]);
+        if last.0 < mark.steps {
+            let (steps, epoch) = (mark.steps, mark.epoch);
+            return impossible(vec![format!(
+                "run.epochs or run.steps ends the run after step {last}, but the checkpoint is of step {steps} \
+                 (epoch {epoch})"
+            )]);
         }
         let seeds = u64::from(self.seeds());
         let nth = mark.seed.wrapping_sub(config.run.seed);
@@ -248,7 +255,14 @@ impl Found {
         &self.place
     }
 
-    /// Returns the reports of all epochs of `seed` up to the checkpoint.
+    /// Returns the number of finished epochs of all seeds, including the share of the epoch that the
+    /// checkpoint is within. `per_epoch` is the number of steps per epoch.
+    pub(crate) fn epochs_done(&self, per_epoch: u32) -> f64 {
+        let finished: u64 = self.finished.iter().map(|(report, _)| u64::from(report.epochs)).sum();
+        finished as f64 + f64::from(self.point.mark.steps) / f64::from(per_epoch.max(1))
+    }
+
+    /// Returns the reports of `seed` up to the checkpoint.
     pub(crate) fn epochs_of(&self, seed: u64) -> Vec<EpochReport> {
         self.epochs.iter().filter(|epoch| epoch.seed == seed).cloned().collect()
     }
@@ -261,7 +275,8 @@ impl Whole {
         let path = place.path().join(named.file());
         let point = Point::read(&path)?;
         let mark = &point.mark;
-        let belongs = (mark.seed, Some(mark.epoch)) == (named.seed.unwrap_or(first_seed), named.epoch);
+        let position = (named.seed.unwrap_or(first_seed), named.epoch, named.step);
+        let belongs = (mark.seed, Some(mark.epoch), mark.step_within()) == position;
         if !belongs {
             let found = format!("seed {}, epoch {}", mark.seed, mark.epoch);
             return Err(malformed(&path, "the seed and epoch of its name", &found).into());
@@ -275,17 +290,16 @@ impl Whole {
         let epochs: Vec<EpochReport> = lines(&metrics, &place.path().join(METRICS))?;
         let seeds = journal(SEEDS, &mark.seeds)?;
         let reports: Vec<SeedReport> = lines(&seeds, &place.path().join(SEEDS))?;
-        let last = epochs.last().map(|e| (e.seed, e.epoch));
-        let count = epochs.iter().filter(|e| e.seed == mark.seed).count();
-        let whole = last == Some((mark.seed, mark.epoch)) && count as u64 == u64::from(mark.epoch);
-        if !whole || reports.len() as u64 != u64::from(mark.finished) {
+        let (count, wanted) = (epochs.iter().filter(|e| e.seed == mark.seed).count(), mark.reports());
+        let of_seed = wanted == 0 || epochs.last().is_some_and(|e| e.seed == mark.seed);
+        if count != wanted || !of_seed || reports.len() as u64 != u64::from(mark.finished) {
             let found =
-                format!("{count} of {} epochs and {} of {} seeds", mark.epoch, reports.len(), mark.finished);
-            return Err(malformed(&path, "records of all epochs and seeds", &found).into());
+                format!("{count} of {wanted} reports and {} of {} seeds", reports.len(), mark.finished);
+            return Err(malformed(&path, "records of all reports and seeds", &found).into());
         }
         let final_model = |report: SeedReport| -> Result<(SeedReport, Model)> {
             let seed = (report.seed != first_seed).then_some(report.seed);
-            let path = place.path().join(Named { seed, epoch: None }.file());
+            let path = place.path().join(Named { seed, epoch: None, step: None }.file());
             let model = model::decode(&read(&path, MAX_MODEL_BYTES)?, &path)?;
             if model.digest() != report.model_digest {
                 let (expected, found) = (report.model_digest, model.digest().to_owned());

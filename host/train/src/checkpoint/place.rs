@@ -62,14 +62,18 @@ pub(crate) fn settings(run: &Path) -> Result<(String, Config)> {
     Ok((record.recipe, Config::parse(text, &path.display().to_string())?))
 }
 
-/// Removes all checkpoints of `run` except the one of `seed` and `epoch`. Final models of finished
-/// seeds are not removed.
+/// Removes all checkpoints of `run` except the one of `seed` at the end of `epoch`, or at `step`
+/// within the next epoch. Final models of finished seeds are not removed.
 ///
 /// # Errors
 /// Returns an error if the operating system refuses to read the folder or to remove a file.
-pub(crate) fn keep_one(run: &Path, first_seed: u64, (seed, epoch): (u64, u32)) -> Result<()> {
+pub(crate) fn keep_one(
+    run: &Path,
+    first_seed: u64,
+    (seed, epoch, step): (u64, u32, Option<u32>),
+) -> Result<()> {
     let Some(place) = Place::open(run, run)? else { return Ok(()) };
-    let kept = Named { seed: (seed != first_seed).then_some(seed), epoch: Some(epoch) };
+    let kept = Named { seed: (seed != first_seed).then_some(seed), epoch: Some(epoch), step };
     let others = |named: &Named| named.epoch.is_some() && *named != kept;
     place.points()?.into_iter().filter(others).try_for_each(|named| place.remove(named))
 }
@@ -91,17 +95,20 @@ pub fn discard_empty(run: &Path) {
 pub(super) struct Named {
     /// Random seed. `None` stands for the first seed of the run.
     pub seed: Option<u64>,
-    /// Epoch of the checkpoint. `None` stands for the final model of the seed.
+    /// Last finished epoch of the checkpoint. `None` stands for the final model of the seed.
     pub epoch: Option<u32>,
+    /// Step of a checkpoint within an epoch. `None` stands for the end of the epoch.
+    pub step: Option<u32>,
 }
 
 impl Named {
     /// Returns the file name, for instance `seed-1-epoch-000006.safetensors`.
     pub(super) fn file(self) -> String {
         let seed = self.seed.map_or_else(String::new, |seed| format!("seed-{seed}-"));
-        match self.epoch {
-            Some(epoch) => format!("{seed}epoch-{epoch:06}.safetensors"),
-            None => format!("{seed}final.safetensors"),
+        match (self.epoch, self.step) {
+            (Some(epoch), None) => format!("{seed}epoch-{epoch:06}.safetensors"),
+            (Some(epoch), Some(step)) => format!("{seed}epoch-{epoch:06}-step-{step:08}.safetensors"),
+            (None, _) => format!("{seed}final.safetensors"),
         }
     }
 
@@ -116,11 +123,15 @@ impl Named {
             }
             None => (None, stem),
         };
+        let (rest, step) = match rest.split_once("-step-") {
+            Some((rest, step)) => (rest, Some(step.parse().ok()?)),
+            None => (rest, None),
+        };
         let epoch = match rest.strip_prefix("epoch-") {
             Some(epoch) => Some(epoch.parse().ok()?),
             None => (rest == "final").then_some(None)?,
         };
-        let named = Self { seed, epoch };
+        let named = Self { seed, epoch, step };
         (named.file() == file).then_some(named)
     }
 }

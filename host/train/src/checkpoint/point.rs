@@ -1,4 +1,4 @@
-//! A checkpoint file, which stores the state of a run at the end of an epoch.
+//! A checkpoint file, which stores the state of a run at the end of a step (a weight update).
 //!
 //! The file is in safetensors format. For each parameter NAME, it has the weights as `values/NAME`,
 //! and the two moments of the optimiser as `first/NAME` and `second/NAME`. With the pipeline
@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use eciton_exec::Bill;
 use eciton_graph::mapping;
 use eciton_recipe::{Config, origins};
 use eciton_runs::durable::{self, Extent, sha256};
+use eciton_runs::report::EpochReport;
 use eciton_runs::run_folder::tensor::{Entry, MAX_MODEL_BYTES, Values};
 use eciton_runs::run_folder::{Error as FileError, MAX_RECORD_BYTES, limit, malformed, model, read, writing};
 use eciton_tensor::SlabOwner;
@@ -26,11 +28,13 @@ use eciton_types::Version;
 use serde::{Deserialize, Serialize};
 
 use super::place::Named;
-use super::{CONFIG, FORMAT, Place};
-use crate::driver::Best;
+use super::{CONFIG, FORMAT, FORMATS, Place};
+use crate::driver::{Best, Sum, Trained};
 use crate::error::Result;
 use crate::owned::Owners;
-use crate::weights::{WeightState, Weights};
+#[cfg(test)]
+use crate::weights::WeightState;
+use crate::weights::{Frozen, Weights};
 
 /// Maximum size of a checkpoint, in bytes. It is five times that of a model, because a checkpoint
 /// has up to five tensors per parameter.
@@ -45,8 +49,12 @@ pub(crate) struct Mark {
     pub records: [String; 3],
     /// Seed that was being trained.
     pub seed: u64,
-    /// Last finished epoch of this seed.
+    /// Last finished epoch of this seed. The checkpoint may be of a later step, within the next
+    /// epoch.
     pub epoch: u32,
+    /// Position in that epoch. `None` in checkpoints of format 1, which are of the end of an epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<Inside>,
     /// Number of seeds that had finished before this one.
     pub finished: u32,
     /// Number of optimiser steps of this seed so far.
@@ -54,6 +62,9 @@ pub(crate) struct Mark {
     /// Epoch of the best model, whose weights are in the `best/` tensors. `None` if there is no
     /// best model.
     pub best_epoch: Option<u32>,
+    /// Step of the best model. `None` if there is none, and in checkpoints of format 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_step: Option<u32>,
     pub(super) metrics: Extent,
     pub(super) seeds: Extent,
     /// Seconds that all processes of the run have spent on it so far. `tasks` is the number of
@@ -62,6 +73,49 @@ pub(crate) struct Mark {
     pub tasks: u64,
     /// Charged usage of the run so far. `None` if nothing is charged.
     pub bill: Option<Bill>,
+}
+
+/// State of the unfinished period at a checkpoint. A period is an epoch or a part of it that has one
+/// report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Inside {
+    /// True if the checkpoint is within an epoch, and not at its end.
+    pub within: bool,
+    /// Number of reports of the seed.
+    pub reports: u32,
+    /// Loss sums of the unfinished period, and its training time and operations.
+    sum: Sum,
+    seconds: f64,
+    flops: u64,
+    /// Report whose evaluation was skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pending: Option<EpochReport>,
+}
+
+impl Inside {
+    /// Returns the state of the period that `trained` has not finished.
+    pub(super) fn new(trained: &Trained, within: bool) -> Self {
+        Self {
+            within,
+            reports: u32::try_from(trained.epochs.len()).unwrap_or(u32::MAX),
+            sum: trained.sum.clone(),
+            seconds: trained.seconds,
+            flops: trained.flops,
+            pending: trained.pending.clone(),
+        }
+    }
+}
+
+impl Mark {
+    /// Returns the number of reports of the seed.
+    pub(crate) fn reports(&self) -> usize {
+        self.inside.as_ref().map_or(self.epoch, |inside| inside.reports) as usize
+    }
+
+    /// Returns the step of the checkpoint if it is within an epoch.
+    pub(super) fn step_within(&self) -> Option<u32> {
+        self.inside.as_ref().filter(|inside| inside.within).map(|_| self.steps)
+    }
 }
 
 /// Name and extents of each parameter, in the order of the program.
@@ -87,23 +141,25 @@ impl fmt::Debug for Point {
     }
 }
 
-/// Returns the tensors of a checkpoint for a run whose weights are on this machine. `best` has the
-/// weights of the best model, if the run keeps them.
+/// Returns the tensors of a checkpoint for a run whose weights are on this machine. All tensors of a
+/// parameter are together, so that its optimiser step can continue after they are written. `best`
+/// has the weights of the best model, if the run keeps them.
 pub(super) fn entries<'a>(
     parameters: &'a Parameters,
-    state: &'a WeightState,
+    frozen: &'a Frozen,
     best: Option<&'a Best>,
 ) -> Vec<Entry<'a>> {
-    let always = [&state.values, &state.first, &state.second].map(Some);
-    let all = always.into_iter().chain([state.before.as_ref(), best.map(|best| &best.values)]);
-    let all = KINDS.into_iter().zip(all).filter_map(|(kind, all)| Some((kind, all?)));
-    let of_kind = |(kind, all): (&'static str, &'a Vec<Vec<f32>>)| {
-        let entry = move |((name, shape), values): (&'a (String, Vec<usize>), &'a Vec<f32>)| {
-            Entry::new(format!("{kind}/{name}"), shape, Values::F32(values.into()))
+    let kinds = frozen.kinds();
+    let of_parameter = |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| {
+        let kind = move |(kind, of): (usize, &str)| {
+            Entry::new(format!("{of}/{name}"), shape, Values::Pieces(frozen, at * kinds + kind))
         };
-        parameters.iter().zip(all).map(entry)
+        KINDS.into_iter().take(kinds).enumerate().map(kind)
     };
-    all.flat_map(of_kind).collect()
+    let best = parameters.iter().zip(best.iter().flat_map(|best| best.values.iter()));
+    let best = best
+        .map(|((name, shape), values)| Entry::new(format!("best/{name}"), shape, Values::F32(values.into())));
+    parameters.iter().enumerate().flat_map(of_parameter).chain(best).collect()
 }
 
 /// Returns the tensors of a checkpoint for a run whose weights are on workers. Their values come
@@ -120,17 +176,32 @@ pub(super) fn owned<'a>(parameters: &'a Parameters, owners: &'a Owners) -> Vec<E
     all.flat_map(of_kind).collect()
 }
 
-/// Writes a checkpoint file atomically. After a crash, the file is complete or absent.
-pub(super) fn write(place: &Place, named: Named, mark: &Mark, entries: &[Entry<'_>]) -> Result<()> {
+/// Writes a checkpoint file atomically. After a crash, the file is complete or absent. `written` is
+/// called with the number of tensors that are written so far.
+pub(super) fn write(
+    folder: &Path,
+    named: Named,
+    mark: &Mark,
+    entries: &[Entry<'_>],
+    written: &dyn Fn(usize),
+) -> Result<()> {
     let name = named.file();
-    let path = place.path().join(&name);
-    let digest = model::digest_of(entries).map_err(writing(&path))?;
+    let path = folder.join(&name);
     let mark = serde_json::to_string(mark).map_err(|e| writing(&path)(e.into()))?;
-    let sum = sha256(format!("{digest}\n{mark}").as_bytes());
-    let metadata = [("digest", digest), ("mark", mark), ("sum", sum)];
-    let metadata: BTreeMap<String, String> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
-    let header = model::header(entries, &metadata, MAX_BYTES, &path)?;
-    durable::write(place.path(), &name, |file| model::write(file, &header, entries))?;
+    let header = |digest: String| {
+        let sum = sha256(format!("{digest}\n{mark}").as_bytes());
+        let metadata = [("digest", digest), ("mark", mark.clone()), ("sum", sum)];
+        let metadata: BTreeMap<String, String> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
+        model::header(entries, &metadata, MAX_BYTES, &path)
+    };
+    // The digest is known after the tensors are written. Until then, a text of its length takes its
+    // place.
+    let unknown = header(sha256(&[]))?;
+    durable::write(folder, &name, |file| {
+        let digest = model::write(&mut *file, &unknown, entries, written)?;
+        let header = header(digest).map_err(io::Error::other)?;
+        model::rewrite(file, &header)
+    })?;
     Ok(())
 }
 
@@ -149,7 +220,7 @@ pub(crate) fn readdress(run: &Path, change: impl FnOnce(&mut Config)) -> Result<
         let mut point = Point::read(&place.path().join(named.file()))?;
         let [own, _, _] = &mut point.mark.records;
         *own = sha256(text.as_bytes());
-        write(&place, named, &point.mark, &point.entries())?;
+        write(place.path(), named, &point.mark, &point.entries(), &|_| {})?;
     }
     durable::write(place.path(), CONFIG, |file| std::io::Write::write_all(file, text.as_bytes()))?;
     Ok(())
@@ -179,7 +250,7 @@ impl Point {
         }
         let json = |e: serde_json::Error| wrong("the `mark` of a checkpoint", &e.to_string());
         let Format { format, eciton } = serde_json::from_str(of("mark")).map_err(json)?;
-        if format != FORMAT {
+        if !FORMATS.contains(&format) {
             return Err(FileError::Version { path: path.to_owned(), found: format, eciton, known: FORMAT });
         }
         let mark: Mark = serde_json::from_str(of("mark")).map_err(json)?;
@@ -232,6 +303,7 @@ impl Point {
     }
 
     /// Returns the weights and the optimiser's moments.
+    #[cfg(test)]
     pub(super) fn state(&self) -> WeightState {
         let [values, first, second] =
             ["values", "first", "second"].map(|kind| self.all(kind).unwrap_or_default());
@@ -239,8 +311,27 @@ impl Point {
     }
 
     /// Returns the best model of the seed so far. Returns `None` if the checkpoint has none.
-    pub(crate) fn best(&self) -> Option<Best> {
-        Some(Best { epoch: self.mark.best_epoch?, values: self.all("best")? })
+    /// `per_epoch` is the number of steps per epoch.
+    fn best(&self, per_epoch: u32) -> Option<Best> {
+        let epoch = self.mark.best_epoch?;
+        let step = self.mark.best_step.unwrap_or(epoch.saturating_mul(per_epoch));
+        Some(Best { epoch, step, values: self.all("best")?.into() })
+    }
+
+    /// Returns the state of the training at the checkpoint. `epochs` are the reports of its seed.
+    pub(crate) fn trained(&self, mut epochs: Vec<EpochReport>, per_epoch: u32) -> Trained {
+        // Reports of older versions are of whole epochs.
+        for report in epochs.iter_mut().filter(|report| report.step == 0) {
+            report.step = report.epoch.saturating_mul(per_epoch);
+        }
+        let (best, steps) = (self.best(per_epoch), self.mark.steps);
+        let trained = Trained { epochs, best, steps, ..Trained::default() };
+        match self.mark.inside.clone() {
+            Some(Inside { sum, seconds, flops, pending, .. }) => {
+                Trained { sum, seconds, flops, pending, ..trained }
+            }
+            None => trained,
+        }
     }
 
     /// Returns all tensors of the checkpoint in the form that [`write()`] takes.
@@ -259,7 +350,13 @@ impl Point {
     /// Sets `weights` to the weights and moments in the checkpoint. Fails if the parameters do not
     /// match.
     pub(crate) fn restore(&self, weights: &mut Weights) -> Result<()> {
-        let Some(owners) = weights.owning_workers() else { return weights.restore(&self.state()) };
+        let Some(owners) = weights.owning_workers() else {
+            let of = (self.mark.steps, self.places.contains_key("before"));
+            let values = |kind: usize, parameter| {
+                KINDS.get(kind).map_or_else(Vec::new, |kind| self.values(kind, parameter)).into()
+            };
+            return weights.restore_each(of, &values);
+        };
         for parameter in 0..self.parameters.len() {
             for (matrix, kind) in KINDS.into_iter().enumerate().take(owners.matrices()) {
                 owners.put(parameter, matrix, &self.values(kind, parameter))?;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use eciton_exec::Bill;
@@ -10,9 +11,10 @@ use eciton_recipe::Checkpoint;
 use eciton_runs::durable::{self, Extent, Journal, sha256};
 use eciton_runs::report::SeedReport;
 use eciton_runs::run_folder::{ECITON_VERSION, Error as FileError, RunFolder, read, reading, writing};
+use eciton_types::Round;
 
 use super::place::{Named, Place};
-use super::point::{self, Mark, Point};
+use super::point::{self, Inside, Mark, Point};
 use super::{CONFIG, FORMAT, METRICS, RUN, SEEDS, VERSIONS};
 use crate::driver::{Epochs, Trained};
 use crate::error::{Error, Result};
@@ -43,18 +45,58 @@ pub(crate) struct Before {
     pub bill: Option<Bill>,
 }
 
-/// A checkpoint that exists on disk. `validation` is the validation metric of its epoch, if it has
-/// one.
+/// A checkpoint that exists on disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written {
     pub seed: u64,
+    /// Last finished epoch.
     pub epoch: u32,
+    /// Step of a checkpoint within an epoch. `None` stands for the end of the epoch.
+    pub step: Option<u32>,
+    /// Validation metric of the step. `None` if it was not evaluated.
     pub validation: Option<f64>,
 }
 
+impl Written {
+    /// Returns the seed and the position of the checkpoint.
+    fn position(&self) -> (u64, u32, Option<u32>) {
+        (self.seed, self.epoch, self.step)
+    }
+}
+
+/// A checkpoint that a thread writes while the training continues.
+#[derive(Debug)]
+struct Writing {
+    /// Thread that writes the file. `None` once it was joined.
+    thread: Option<JoinHandle<Result<()>>>,
+    written: Written,
+}
+
+impl Writing {
+    /// Waits until the checkpoint is written. Returns its position.
+    fn join(mut self) -> Result<Written> {
+        let failed = || Err(Error::Internal("the thread that writes a checkpoint has panicked".to_owned()));
+        self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or_else(|_| failed()))?;
+        Ok(self.written)
+    }
+}
+
+impl Drop for Writing {
+    /// Waits for the thread, so that it does not write to a folder that is no longer locked.
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Writer of the checkpoints of one run. It also removes old checkpoints.
+// The thread that writes is joined before the folder is unlocked, because fields are dropped in this
+// order.
 #[derive(Debug)]
 pub(crate) struct Saver {
+    /// Checkpoint that is being written. `None` if there is none.
+    writing: Option<Writing>,
     place: Place,
     beginning: Beginning,
     before: Before,
@@ -65,15 +107,15 @@ pub(crate) struct Saver {
     /// Number of finished seeds whose final models are in the checkpoint folder.
     finals: usize,
     last: Instant,
-    epochs: u32,
     /// True if the user was already warned that a checkpoint could not be written.
     warned: bool,
 }
 
-/// State of a run at the end of an epoch, as [`Saver::save`] writes it.
+/// State of a run at the end of a step, as [`Saver::save`] writes it.
 pub(crate) struct Now<'a> {
+    pub seed: u64,
     pub trained: &'a Trained,
-    pub weights: &'a Weights,
+    pub weights: &'a mut Weights,
     pub finished: &'a [SeedReport],
     pub tasks: u64,
     pub bill: Option<Bill>,
@@ -85,6 +127,7 @@ impl Saver {
     pub(crate) fn new(place: Place, beginning: Beginning) -> Self {
         let identity = [0, 1, 2].map(|at| sha256(beginning.records.get(at).map_or(&[], Vec::as_slice)));
         Self {
+            writing: None,
             place,
             before: Before::default(),
             identity,
@@ -92,7 +135,6 @@ impl Saver {
             written: Vec::new(),
             finals: 0,
             last: beginning.begun,
-            epochs: 0,
             warned: false,
             beginning,
         }
@@ -110,7 +152,7 @@ impl Saver {
     ) -> Result<Self> {
         let mut saver = Self::new(place, beginning);
         for named in saver.place.points()? {
-            let known = |w: &Written| saver.named(w.seed, Some(w.epoch)) == named;
+            let known = |w: &Written| saver.named(w) == named;
             if named.epoch.is_some() && !written.iter().any(known) {
                 saver.place.remove(named)?;
             }
@@ -134,57 +176,80 @@ impl Saver {
         self.before
     }
 
-    /// Returns the file name of a checkpoint. If `epoch` is `None`, returns that of the seed's
-    /// final model.
-    fn named(&self, seed: u64, epoch: Option<u32>) -> Named {
-        Named { seed: (seed != self.beginning.first_seed).then_some(seed), epoch }
+    /// Returns the file name of a checkpoint.
+    fn named(&self, of: &Written) -> Named {
+        Named { epoch: Some(of.epoch), step: of.step, ..self.named_final(of.seed) }
     }
 
-    /// Records that an epoch has finished, which counts towards the next checkpoint.
-    pub(crate) fn count(&mut self) {
-        self.epochs = self.epochs.saturating_add(1);
+    /// Returns the file name of the final model of `seed`.
+    fn named_final(&self, seed: u64) -> Named {
+        Named { seed: (seed != self.beginning.first_seed).then_some(seed), epoch: None, step: None }
     }
 
-    /// Returns true if enough epochs or seconds have passed since the last checkpoint for the next
-    /// one to be due.
-    pub(crate) fn is_due(&self) -> bool {
+    /// Returns true if a checkpoint is due after `round`, by the number of epochs or steps, or
+    /// because enough time has passed since the last one.
+    pub(crate) fn is_due(&self, round: Round, epochs: Epochs) -> bool {
         let settings = &self.beginning.settings;
-        let by_epochs = settings.every > 0 && self.epochs >= settings.every;
+        let every = settings.every.steps(epochs.rounds());
         let patience = Duration::from_secs(u64::from(settings.seconds));
-        by_epochs || settings.seconds > 0 && self.last.elapsed() >= patience
+        every.is_some_and(|every| round.0.is_multiple_of(every))
+            || settings.seconds > 0 && self.last.elapsed() >= patience
     }
 
-    /// Writes a checkpoint of `now`. If the disk is full, the run continues, and a checkpoint is
-    /// tried again when the next one is due. Returns a warning for the user at the first such
-    /// failure.
-    pub(crate) fn save(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
-        let warned = self.try_write(folder, now)?;
-        (self.last, self.epochs) = (Instant::now(), 0);
+    /// Writes a checkpoint of `now`. If it was `stopped`, the checkpoint is complete when this
+    /// method returns. Otherwise it may be written while the training continues, so that errors
+    /// appear at the next call.
+    ///
+    /// If the disk is full, the run continues, and a checkpoint is tried again when the next one is
+    /// due. Returns a warning for the user at the first such failure.
+    pub(crate) fn save(
+        &mut self,
+        folder: &mut RunFolder,
+        now: &mut Now<'_>,
+        stopped: bool,
+    ) -> Result<Option<String>> {
+        let earlier = self.complete();
+        let mut warned = self.tolerate(earlier)?;
+        let steps = now.trained.steps;
+        let is_whole = now.epochs.ends(Round(steps));
+        let epoch = now.epochs.done(Round(steps));
+        let report = now.trained.epochs.last().filter(|report| report.step == steps);
+        let validation = report.and_then(|report| report.metrics?.goodness());
+        let of = Written { seed: now.seed, epoch, step: (!is_whole).then_some(steps), validation };
+        let is_written = self.written.last().is_some_and(|w| w.position() == of.position());
+        // If tasks were cancelled in the middle of a round, the weights may not belong to the end
+        // of a round.
+        if steps == 0 || stopped && (is_written || now.weights.steps() != steps) {
+            return Ok(warned);
+        }
+        let written = self.write(folder, now, of);
+        warned = warned.or(self.tolerate(written)?);
+        if stopped {
+            let last = self.complete();
+            warned = warned.or(self.tolerate(last)?);
+        }
+        self.last = Instant::now();
         Ok(warned)
     }
 
-    /// Writes a checkpoint of the last epoch when the training was stopped, unless this epoch
-    /// already has one. Returns a warning for the user if the first attempt to write a checkpoint
-    /// fails.
-    pub(crate) fn stopped(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
-        let Some(last) = now.trained.epochs.last() else { return Ok(None) };
-        let written = self.written.last().is_some_and(|w| (w.seed, w.epoch) == (last.seed, last.epoch));
-        // If tasks were cancelled in the middle of an epoch, the weights may not belong to the end
-        // of an epoch.
-        if written || now.weights.steps() != now.epochs.last(last.epoch).0 {
-            return Ok(None);
-        }
-        self.try_write(folder, now)
+    /// Waits until the checkpoint that is being written is complete, and removes old ones.
+    fn complete(&mut self) -> Result<()> {
+        let Some(writing) = self.writing.take() else { return Ok(()) };
+        let written = writing.join()?;
+        let Written { seed, epoch, .. } = written;
+        self.written.retain(|w| w.position() != written.position());
+        self.written.push(written);
+        tracing::info!(seed, epoch, step = written.step, folder = %self.place.path().display(), "checkpoint written");
+        self.retire(seed)
     }
 
-    /// Writes a checkpoint. Returns a warning for the user if it cannot be written for the first
-    /// time.
-    fn try_write(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
-        match self.write(folder, now) {
+    /// Turns the failure to write a checkpoint into a warning for the user, if it is the first one.
+    fn tolerate(&mut self, written: Result<()>) -> Result<Option<String>> {
+        match written {
             Ok(()) => Ok(None),
             Err(Error::RunFolder(error @ FileError::Write { .. })) => {
                 let told = (!std::mem::replace(&mut self.warned, true)).then(|| {
-                    let an = if self.has_written() { "an" } else { "no" };
+                    let an = if self.written.is_empty() { "no" } else { "an" };
                     format!(
                         "no checkpoint was written: {error}; the run continues ({an} earlier checkpoint \
                          exists), and tries again when the next checkpoint is due"
@@ -196,24 +261,26 @@ impl Saver {
         }
     }
 
-    /// Writes a checkpoint, after the files that it refers to.
-    fn write(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<()> {
-        let Some(last) = now.trained.epochs.last() else { return Ok(()) };
+    /// Begins to write a checkpoint, after the files that it refers to.
+    fn write(&mut self, folder: &mut RunFolder, now: &mut Now<'_>, of: Written) -> Result<()> {
         if self.journals.is_none() {
             self.write_records()?;
             let create = |name: &str| Journal::create(self.place.path().join(name));
             self.journals = Some((create(METRICS)?, create(SEEDS)?));
         }
         let (metrics, seeds) = self.write_journals(folder, now.finished)?;
+        let best = now.trained.best.clone();
         let mark = Mark {
             format: FORMAT,
             eciton: ECITON_VERSION.to_owned(),
             records: self.identity.clone(),
-            seed: last.seed,
-            epoch: last.epoch,
+            seed: of.seed,
+            epoch: of.epoch,
+            inside: Some(Inside::new(now.trained, of.step.is_some())),
             finished: u32::try_from(now.finished.len()).unwrap_or(u32::MAX),
             steps: now.weights.steps(),
-            best_epoch: now.trained.best.as_ref().map(|best| best.epoch),
+            best_epoch: best.as_ref().map(|best| best.epoch),
+            best_step: best.as_ref().map(|best| best.step),
             metrics,
             seeds,
             seconds: self.before.seconds + self.beginning.begun.elapsed().as_secs_f64(),
@@ -223,17 +290,25 @@ impl Saver {
                 (now, before) => now.or(before),
             },
         };
-        let (parameters, state) = (&self.beginning.parameters, now.weights.state()?);
-        let entries = match now.weights.owning_workers() {
-            Some(owners) => point::owned(parameters, owners),
-            None => point::entries(parameters, &state, now.trained.best.as_ref()),
-        };
-        point::write(&self.place, self.named(last.seed, Some(last.epoch)), &mark, &entries)?;
+        let (path, named) = (self.place.path().to_owned(), self.named(&of));
+        let parameters = self.beginning.parameters.clone();
         self.place.keep();
-        tracing::info!(seed = last.seed, epoch = last.epoch, folder = %self.place.path().display(), "checkpoint written");
-        let validation = last.metrics.and_then(|metrics| metrics.goodness());
-        self.written.push(Written { seed: last.seed, epoch: last.epoch, validation });
-        self.retire(last.seed)
+        let mut writing = Writing { thread: None, written: of };
+        if let Some(owners) = now.weights.owning_workers() {
+            // The snapshot of the workers' weights may be replaced while the training continues.
+            point::write(&path, named, &mark, &point::owned(&parameters, owners), &|_| {})?;
+        } else {
+            let frozen = now.weights.freeze()?;
+            let write = move || {
+                let kinds = frozen.kinds().max(1);
+                let entries = point::entries(&parameters, &frozen, best.as_ref());
+                point::write(&path, named, &mark, &entries, &|tensors| frozen.let_pass(tensors / kinds))
+            };
+            let thread = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(write);
+            writing.thread = Some(thread.map_err(Error::Threads)?);
+        }
+        self.writing = Some(writing);
+        Ok(())
     }
 
     /// Writes `config.toml`, `versions.json` and `run.json` to the checkpoint folder.
@@ -253,7 +328,7 @@ impl Saver {
     ) -> Result<(Extent, Extent)> {
         let lines = folder.flush_metrics()?;
         let finals: Vec<_> =
-            finished.iter().skip(self.finals).map(|s| (s, self.named(s.seed, None))).collect();
+            finished.iter().skip(self.finals).map(|s| (s, self.named_final(s.seed))).collect();
         let Some((metrics, seeds)) = &mut self.journals else {
             return Err(Error::Internal("the checkpointer has no journals".to_owned()));
         };
@@ -284,7 +359,7 @@ impl Saver {
         let mut retired = Vec::new();
         self.written.retain(|w| {
             at += 1;
-            let is_best = best.is_some_and(|best| (best.seed, best.epoch) == (w.seed, w.epoch));
+            let is_best = best.is_some_and(|best| best.position() == w.position());
             let stays = at > newest || is_best;
             if !stays {
                 retired.push(*w);
@@ -292,7 +367,7 @@ impl Saver {
             stays
         });
         for old in retired {
-            self.place.remove(self.named(old.seed, Some(old.epoch)))?;
+            self.place.remove(self.named(&old))?;
         }
         Ok(())
     }
@@ -304,13 +379,15 @@ impl Saver {
         earlier: &[u64],
         (seed, epoch): (u64, u32),
     ) -> Result<Option<Point>> {
-        let stays = |w: &Written| earlier.contains(&w.seed) || w.seed == seed && w.epoch < epoch;
+        self.complete()?;
+        let before = |w: &Written| w.epoch + u32::from(w.step.is_some()) < epoch;
+        let stays = |w: &Written| earlier.contains(&w.seed) || w.seed == seed && before(w);
         let gone: Vec<Written> = self.written.extract_if(.., |w| !stays(w)).collect();
         for w in gone {
-            self.place.remove(self.named(w.seed, Some(w.epoch)))?;
+            self.place.remove(self.named(&w))?;
         }
         while let Some(last) = self.written.last().filter(|last| last.seed == seed).copied() {
-            let named = self.named(last.seed, Some(last.epoch));
+            let named = self.named(&last);
             if let Ok(point) = Point::read(&self.place.path().join(named.file())) {
                 return Ok(Some(point));
             }
@@ -323,7 +400,7 @@ impl Saver {
     /// Truncates the journals to the reports of the first `n` finished seeds and to the epoch
     /// reports in `metrics`.
     pub(crate) fn rewind(&mut self, n: usize, metrics: &[u8]) -> Result<()> {
-        (self.finals, self.epochs, self.last) = (self.finals.min(n), 0, Instant::now());
+        (self.finals, self.last) = (self.finals.min(n), Instant::now());
         let Some((journal, _)) = &self.journals else { return Ok(()) };
         // Removals must reach the disk before the journals are truncated. Otherwise a checkpoint
         // could refer to a journal that is longer than the one on disk.
@@ -339,20 +416,22 @@ impl Saver {
         Ok(())
     }
 
-    /// Returns the seed and epoch of the newest checkpoint. Returns `None` if there is no
-    /// checkpoint.
-    pub(crate) fn newest(&self) -> Option<(u64, u32)> {
-        self.written.last().map(|w| (w.seed, w.epoch))
+    /// Returns the seed, the last finished epoch, and the step within the next epoch of the newest
+    /// complete checkpoint. Returns `None` if there is no checkpoint.
+    pub(crate) fn newest(&self) -> Option<(u64, u32, Option<u32>)> {
+        self.written.last().map(Written::position)
     }
 
-    /// Returns true if there is a checkpoint on disk.
+    /// Returns true if there is a checkpoint on disk, or if one is being written.
     pub(crate) fn has_written(&self) -> bool {
-        !self.written.is_empty()
+        self.writing.is_some() || !self.written.is_empty()
     }
 
     /// Ends the use of the checkpoint folder when the run folder is complete. The folder is
     /// removed, unless the settings keep it or the run was `stopped` and can resume from it.
-    pub(crate) fn finish(self, stopped: bool) {
+    pub(crate) fn finish(mut self, stopped: bool) {
+        // The results are complete, so a checkpoint that cannot be written is not missed.
+        let _ = self.complete();
         let keep_after = (stopped || self.beginning.settings.keep_after) && self.has_written();
         self.place.finish(keep_after);
     }

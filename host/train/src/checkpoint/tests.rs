@@ -18,12 +18,12 @@ use eciton_tensor::SlabOwner;
 use tempfile::TempDir;
 
 use super::place::{Named, Place, folder};
-use super::point::{self, Mark, Point};
+use super::point::{self, Inside, Mark, Point};
 use super::*;
-use crate::driver::Best;
+use crate::driver::{Best, Trained};
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::weights::WeightState;
+use crate::weights::{Frozen, WeightState};
 
 /// A small data set, and a run of two seeds with 6 epochs each. The run has left its checkpoints of
 /// epochs 4 and 6.
@@ -121,16 +121,13 @@ struct Content {
 
 impl Content {
     fn write(&self, place: &Place, named: Named) -> Result<()> {
-        point::write(
-            place,
-            named,
-            &self.mark,
-            &point::entries(&self.parameters, &self.weights, self.best.as_ref()),
-        )
+        let frozen = Frozen::for_test(&self.weights, &self.parameters);
+        let entries = point::entries(&self.parameters, &frozen, self.best.as_ref());
+        point::write(place.path(), named, &self.mark, &entries, &|_| {})
     }
 
     fn from_point(point: Point) -> Self {
-        let (weights, best) = (point.state(), point.best());
+        let (weights, best) = (point.state(), point.trained(Vec::new(), 1).best);
         Self { mark: point.mark, weights, best, parameters: point.parameters }
     }
 }
@@ -165,9 +162,11 @@ fn point() -> Content {
             records: [0, 1, 2].map(|n| n.to_string()),
             seed: 3,
             epoch: 7,
+            inside: Some(Inside::new(&Trained::default(), false)),
             finished: 0,
             steps: 7,
             best_epoch: Some(5),
+            best_step: Some(5),
             metrics: extent(),
             seeds: extent(),
             seconds: 1.0 / 3.0,
@@ -175,7 +174,7 @@ fn point() -> Content {
             bill: None,
         },
         weights,
-        best: Some(Best { epoch: 5, values: values(4.0) }),
+        best: Some(Best { epoch: 5, step: 5, values: values(4.0).into() }),
         parameters: vec![("a/b".to_owned(), vec![2, 2]), ("bias".to_owned(), vec![1])],
     }
 }
@@ -185,7 +184,7 @@ fn a_checkpoint_reads_back() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r");
     let place = Place::create(&run, &run).unwrap();
-    let named = Named { seed: None, epoch: Some(7) };
+    let named = Named { seed: None, epoch: Some(7), step: None };
     for point in [point(), Content { best: None, mark: Mark { best_epoch: None, ..point().mark }, ..point() }]
     {
         point.write(&place, named).unwrap();
@@ -199,8 +198,10 @@ fn a_checkpoint_reads_back() {
 fn names_are_read_as_they_are_written() {
     for seed in [None, Some(0), Some(u64::MAX)] {
         for epoch in [None, Some(0), Some(999_999), Some(1_000_000), Some(u32::MAX)] {
-            let named = Named { seed, epoch };
-            assert_eq!(Named::parse(&named.file()), Some(named));
+            for step in [None, Some(1), Some(u32::MAX)] {
+                let named = Named { seed, epoch, step: step.filter(|_| epoch.is_some()) };
+                assert_eq!(Named::parse(&named.file()), Some(named));
+            }
         }
     }
     for other in [
@@ -213,6 +214,8 @@ fn names_are_read_as_they_are_written() {
         "model.safetensors",
         ".safetensors",
         "seed-1-epoch-99999999999.safetensors",
+        "epoch-000007-step-1.safetensors",
+        "final-step-00000001.safetensors",
     ] {
         assert_eq!(Named::parse(other), None, "{other}");
     }
@@ -231,7 +234,7 @@ fn the_newest_and_the_best_are_kept_and_it_goes_on() {
         "{found:?}"
     );
     let (summary, resumed) = scene.resume(false).unwrap();
-    assert_eq!((resumed.seed, resumed.epoch, resumed.epochs_done), (1, 6, 12));
+    assert_eq!((resumed.seed, resumed.epoch, resumed.epochs_done), (1, 6, 12.0));
     assert_eq!(Scene::digests(&summary), Scene::digests(&scene.summary));
     assert_eq!(summary.seeds[1].metrics, seed.metrics);
     // No task is missing from the count. The models of both seeds are evaluated once more, in three
@@ -282,7 +285,7 @@ fn a_run_that_had_stopped_early_does_not_go_on_training() {
     for newest in [true, false] {
         if !newest {
             fs::remove_dir_all(scene.run()).unwrap();
-            let last = Named { seed: Some(1), epoch: Some(scene.summary.seeds[1].epochs) };
+            let last = Named { seed: Some(1), epoch: Some(scene.summary.seeds[1].epochs), step: None };
             fs::remove_file(scene.place().join(last.file())).unwrap();
         }
         let (summary, _) = scene.resume(false).unwrap();

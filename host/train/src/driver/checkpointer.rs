@@ -1,6 +1,7 @@
 //! Interface through which the driver records epochs and writes checkpoints.
 
 use eciton_exec::Bill;
+use eciton_types::Round;
 
 use super::counts::Counts;
 use super::epochs::Epochs;
@@ -8,23 +9,27 @@ use super::trained::Trained;
 use crate::error::Result;
 use crate::weights::Weights;
 
-/// Receiver of epoch reports and writer of checkpoints. The driver calls it at the end of each
-/// epoch, and the session implements it.
+/// Receiver of reports and writer of checkpoints. The driver calls it at the end of each round, and
+/// the session implements it.
 pub(crate) trait Checkpointer {
-    /// Records the report of the last epoch in `trained`, for instance in `metrics.jsonl`.
+    /// Records the last report in `trained`, for instance in `metrics.jsonl`.
     fn epoch(&mut self, trained: &Trained) -> Result<()>;
 
-    /// Returns true if a checkpoint must be written at the end of the current epoch.
-    fn is_due(&self) -> bool;
+    /// Returns true if the run can write checkpoints.
+    fn can_save(&self) -> bool;
 
-    /// Writes a checkpoint of the last epoch in `trained`. The flag next to it is true if the
-    /// training was stopped, in which case an epoch that already has a checkpoint is skipped. If
-    /// the checkpoint cannot be written, the run continues, and the first such failure returns a
-    /// warning.
+    /// Returns true if a checkpoint must be written after `round`, which has ended.
+    fn is_due(&mut self, round: Round, epochs: Epochs) -> bool;
+
+    /// Writes a checkpoint of the last step in `trained`, with the seed and the length of an epoch.
+    /// The flag next to `trained` is true if the training was stopped. The checkpoint is then
+    /// complete when the method returns, and a step that already has one is skipped. Otherwise it
+    /// may be written while the training continues. If a checkpoint cannot be written, the run
+    /// continues, and the first such failure returns a warning.
     fn save(
         &mut self,
         trained: (&Trained, bool),
-        weights: (&Weights, Epochs),
+        weights: (&mut Weights, (u64, Epochs)),
         counts: &Counts,
         bill: Option<Bill>,
     ) -> Result<Option<String>>;

@@ -1,7 +1,9 @@
 //! Epochs and rounds. An epoch is a pass over the training rows and takes one round (optimizer
 //! step) per batch.
 
+use eciton_recipe::Run;
 use eciton_types::Round;
+use serde::{Deserialize, Serialize};
 
 use crate::batch::RoundRows;
 
@@ -31,46 +33,58 @@ impl Epochs {
         Round(epoch.saturating_mul(self.0))
     }
 
+    /// Returns the last round of a whole training (`run.steps` or `run.epochs`). Returns `None` if
+    /// there are too many rounds.
+    pub(crate) fn end(self, run: &Run) -> Option<Round> {
+        run.steps.or_else(|| run.epochs.checked_mul(self.0)).map(Round)
+    }
+
+    /// Returns the number of epochs that have ended after `round`.
+    pub(crate) fn done(self, round: Round) -> u32 {
+        round.0 / self.0
+    }
+
     /// Returns true if `round` is the last round of an epoch.
     pub(crate) fn ends(self, round: Round) -> bool {
         round.0.is_multiple_of(self.0)
     }
 }
 
-/// Sums of loss and gradient norm over the finished rounds of the current epoch.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Sum {
+/// Sums of the loss over the finished rounds of the current period. A period is an epoch or a part of
+/// it.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sum {
     rounds: u32,
-    /// Loss of the latest round. For an epoch with one round, it is returned unchanged, so that no
+    /// Loss of the latest round. For a period with one round, it is returned unchanged, so that no
     /// rounding occurs.
     only: f64,
-    /// Sum of the row losses of the epoch so far, weighted by the loss weights of the rows.
+    /// Sum of the row losses of the period so far, weighted by the loss weights of the rows.
     losses: f64,
     /// Sum of the loss weights of the rows that `losses` includes.
     weights: f64,
-    norm: f64,
 }
 
 impl Sum {
-    /// Adds a finished round. `loss` is its mean over the rows that `rows` describes. `norm` is the
-    /// gradient norm, if it is computed.
-    pub(super) fn add(&mut self, loss: f64, rows: RoundRows, norm: Option<f64>) {
+    /// Adds a finished round. `loss` is its mean over the rows that `rows` describes.
+    pub(super) fn add(&mut self, loss: f64, rows: RoundRows) {
         self.rounds += 1;
         self.only = loss;
         self.losses += loss * rows.divisor;
         self.weights += rows.weights;
-        self.norm += norm.unwrap_or(0.0);
     }
 
-    /// Returns the mean loss over the rows of the epoch and, if `norm` is not `None`, the mean
-    /// gradient norm over its rounds. The loss is 0 if no row has a weight.
-    pub(super) fn means(&self, norm: Option<f64>) -> (f64, Option<f64>) {
-        let loss = match self.rounds {
+    /// Returns the number of rounds of the period so far.
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// Returns the mean loss over the rows of the period. It is 0 if no row has a weight.
+    pub(super) fn mean(&self) -> f64 {
+        match self.rounds {
             0 | 1 => self.only,
             _ if self.weights > 0.0 => self.losses / self.weights,
             _ => 0.0,
-        };
-        (loss, norm.map(|_| self.norm / f64::from(self.rounds.max(1))))
+        }
     }
 }
 
@@ -78,6 +92,11 @@ impl Sum {
 mod tests {
     use super::*;
     use eciton_graph::random::SplitMix64;
+
+    /// Returns the last round of a run whose epochs have 3 rounds.
+    fn epochs_end(epochs: u32, steps: Option<u32>) -> Option<u32> {
+        Epochs::with_rounds(3).end(&Run { epochs, steps, ..Run::default() }).map(|end| end.0)
+    }
 
     #[test]
     fn epochs_are_counted_by_rounds() {
@@ -87,10 +106,10 @@ mod tests {
         assert_eq!(Epochs::with_rounds(0).rounds(), 1);
         let mut sum = Sum::default();
         let rows = |rows: f64| RoundRows { divisor: rows, weights: rows };
-        [(1.0, 3.0, Some(2.0)), (3.0, 1.0, Some(4.0))]
-            .into_iter()
-            .for_each(|(loss, count, norm)| sum.add(loss, rows(count), norm));
-        assert_eq!((sum.means(Some(4.0)), sum.means(None)), ((1.5, Some(3.0)), (1.5, None)));
+        [(1.0, 3.0), (3.0, 1.0)].into_iter().for_each(|(loss, count)| sum.add(loss, rows(count)));
+        assert_eq!((sum.mean(), sum.rounds()), (1.5, 2));
+        let run = |epochs, steps| epochs_end(epochs, steps);
+        assert_eq!([run(4, None), run(4, Some(7)), run(u32::MAX, None)], [Some(12), Some(7), None]);
     }
 
     #[test]
@@ -115,11 +134,11 @@ mod tests {
                     _ if total > 0.0 => total,
                     _ => 1.0,
                 };
-                sum.add(weighted(batch) / divisor, RoundRows { divisor, weights: total }, None);
+                sum.add(weighted(batch) / divisor, RoundRows { divisor, weights: total });
             }
             let total = weights(&rows);
             let expected = if total > 0.0 { weighted(&rows) / total } else { 0.0 };
-            let found = sum.means(None).0;
+            let found = sum.mean();
             let alone = sum.rounds == 1 && case % 2 == 0;
             assert!(
                 alone || (found - expected).abs() < 1e-12 * (1.0 + expected),

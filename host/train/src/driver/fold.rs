@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 
+use eciton_graph::dataset::Split;
 use eciton_graph::metrics::{Folded, Terms};
 use eciton_recipe::Metric;
 use eciton_runs::report::{Metrics, Quality};
@@ -17,15 +18,18 @@ use crate::error::{Error, Result, at};
 #[derive(Debug)]
 pub(crate) struct Fold {
     terms: RefCell<Terms>,
+    /// Rows on which the metric is computed, if these are not all rows of the split.
+    limited: Option<Split>,
 }
 
 impl Fold {
-    /// Creates an accumulator for `metric` without any scores.
-    pub(crate) fn new(metric: Folded, inputs: &Inputs) -> Result<Self> {
+    /// Creates an accumulator for `metric` without any scores. If `limited` is given, the metric is
+    /// computed on its rows only.
+    pub(crate) fn new(metric: Folded, inputs: &Inputs, limited: Option<Split>) -> Result<Self> {
         let labels = inputs.learnt().0;
         let terms = Terms::new(metric, labels, inputs.shape.rows as usize);
         let terms = terms.ok_or_else(|| Error::Internal(format!("{metric:?} does not fit the labels")))?;
-        Ok(Self { terms: RefCell::new(terms) })
+        Ok(Self { terms: RefCell::new(terms), limited })
     }
 
     /// Adds the scores that a step has written for `interval` to the metric. Their buffer then
@@ -56,6 +60,7 @@ impl Fold {
     /// Computes the metric on the training, validation and test rows from the scores so far.
     pub(super) fn measured(&self, inputs: &Inputs, metric: Metric) -> Metrics {
         let (labels, split) = inputs.learnt();
+        let split = self.limited.as_ref().unwrap_or(split);
         let terms = self.terms.borrow();
         let of = |ids: &[u32]| terms.metric(labels, ids);
         Metrics { metric, train: of(&split.train), validation: of(&split.validation), test: of(&split.test) }

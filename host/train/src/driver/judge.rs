@@ -25,21 +25,25 @@ pub(super) struct Judged {
 #[derive(Debug, Clone)]
 pub(super) struct Judge {
     patience: Option<u32>,
+    /// Number of steps per epoch.
+    rounds: u32,
     until: Option<Until>,
     min_delta: f64,
     /// True if the latest of several equally good models counts as the best (`run.keep =
     /// "last-best"`).
     last: bool,
     highest: Option<f64>,
-    /// Latest epoch in which the metric improved by more than `min_delta`, and its metric.
+    /// Latest step after which the metric had improved by more than `min_delta`, and its metric.
     better: Option<(u32, f64)>,
 }
 
 impl Judge {
-    /// Creates the state before the first evaluation, with the settings in `run`.
-    pub(super) fn new(run: &Run) -> Self {
+    /// Creates the state before the first evaluation, with the settings in `run` and `rounds` steps
+    /// per epoch.
+    pub(super) fn new(run: &Run, rounds: u32) -> Self {
         let Run { patience, until, min_delta, keep, .. } = *run;
-        Self { patience, until, min_delta, last: keep == Keep::LastBest, highest: None, better: None }
+        let (last, rounds) = (keep == Keep::LastBest, rounds.max(1));
+        Self { patience, rounds, until, min_delta, last, highest: None, better: None }
     }
 
     /// Returns `epoch` if its metrics reach the target `run.until`. Otherwise returns `None`.
@@ -49,21 +53,21 @@ impl Judge {
         until.is_reached(metrics.metric, found).then_some(epoch)
     }
 
-    /// Decides whether the model of `epoch` is the best so far and whether the training should end.
-    /// `validation` is the validation metric with a sign such that larger is better. Epochs must be
-    /// passed in ascending order.
-    pub(super) fn judge(&mut self, epoch: u32, validation: Option<f64>) -> Judged {
+    /// Decides whether the model after `step` is the best so far and whether the training should
+    /// end. `validation` is the validation metric with a sign such that larger is better. Steps
+    /// must be passed in ascending order.
+    pub(super) fn judge(&mut self, step: u32, validation: Option<f64>) -> Judged {
         let Some(found) = validation else { return Judged { best: false, stop: None } };
         let best = self.highest.is_none_or(|highest| found > highest || self.last && found == highest);
         if best {
             self.highest = Some(found);
         }
-        let (since, accuracy) = *self.better.get_or_insert((epoch, found));
+        let (since, accuracy) = *self.better.get_or_insert((step, found));
         if found > accuracy + self.min_delta {
-            self.better = Some((epoch, found));
+            self.better = Some((step, found));
             return Judged { best, stop: None };
         }
-        let without = epoch.saturating_sub(since);
+        let without = step.saturating_sub(since) / self.rounds;
         Judged { best, stop: self.patience.filter(|&patience| without >= patience).map(|_| without) }
     }
 }
@@ -79,7 +83,7 @@ mod tests {
         min_delta: f64,
         accuracies: &[(u32, f64)],
     ) -> (Vec<u32>, Option<(u32, u32)>) {
-        let mut judge = Judge::new(&Run { patience, min_delta, ..Run::default() });
+        let mut judge = Judge::new(&Run { patience, min_delta, ..Run::default() }, 1);
         let mut best = Vec::new();
         for &(epoch, accuracy) in accuracies {
             let found = judge.judge(epoch, Some(accuracy));
@@ -102,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_last_of_equals_is_the_best_where_that_is_asked_for() {
-        let mut judge = Judge::new(&Run { patience: Some(3), keep: Keep::LastBest, ..Run::default() });
+        let mut judge = Judge::new(&Run { patience: Some(3), keep: Keep::LastBest, ..Run::default() }, 1);
         let judged = [0.5, 0.25, 0.5, 0.5].map(Some).into_iter().zip(1..);
         let found = judged.map(|(metric, epoch)| judge.judge(epoch, metric));
         let found: Vec<_> = found.map(|judged| (judged.best, judged.stop)).collect();
@@ -129,7 +133,7 @@ mod tests {
     #[test]
     fn a_target_is_of_its_part_and_from_its_side() {
         let reached = |until: &str, metric, test| {
-            let judge = Judge::new(&Run { until: Some(until.parse().unwrap()), ..Run::default() });
+            let judge = Judge::new(&Run { until: Some(until.parse().unwrap()), ..Run::default() }, 1);
             let metrics = Metrics { metric, train: Some(1.0), validation: None, test: Some(test) };
             judge.reached(7, Some(metrics))
         };
@@ -138,12 +142,12 @@ mod tests {
         assert_eq!(reached("val=0.5", Metric::Accuracy, 0.9), None);
         assert_eq!(reached("test=0.5", Metric::MeanAbsoluteError, 0.51), None);
         assert_eq!(reached("test=0.5", Metric::MeanAbsoluteError, 0.4), Some(7));
-        assert_eq!(Judge::new(&Run::default()).reached(7, Some(Metrics::default())), None);
+        assert_eq!(Judge::new(&Run::default(), 1).reached(7, Some(Metrics::default())), None);
     }
 
     #[test]
     fn without_an_accuracy_nothing_is_judged() {
-        let mut judge = Judge::new(&Run { patience: Some(1), ..Run::default() });
+        let mut judge = Judge::new(&Run { patience: Some(1), ..Run::default() }, 1);
         for epoch in 1..9 {
             assert_eq!(judge.judge(epoch, None), Judged { best: false, stop: None });
         }

@@ -16,26 +16,27 @@ use crate::weights::Refused;
 pub(crate) const MOST_RETURNS: u32 = 16;
 
 /// Takes the optimizer step of `round`, which creates the next version of the weights. Returns the
-/// gradient norm if clipping computes it, or the reason why a gradient is not finite.
+/// gradient norm if clipping computes it or if it is requested, or the reason why a gradient is not
+/// finite.
 ///
 /// # Errors
 /// Returns [`Error::Gone`] if a worker that owns sums or parameters has failed.
 pub(super) fn step<M: Executor + ?Sized>(
     machine: &mut M,
     state: &mut State<'_>,
-    (optimiser, rate): (&Optimiser, f64),
+    (optimiser, rate, measures): (&Optimiser, f64, bool),
     round: Round,
 ) -> Result<std::result::Result<Option<f64>, Refused>> {
     let next = Version(state.weights.newest().0 + 1);
     let mut asking = Asking { machine, aside: &mut state.passes.aside };
     let norm = match state.weights.owning_workers() {
-        Some(owners) => owners.update(&mut asking, (optimiser, rate), (round, next))?,
+        Some(owners) => owners.update(&mut asking, (optimiser, rate, measures), (round, next))?,
         None => {
             if state.weights.owners().have_sums(round) {
                 let collected = state.weights.owners().collect(&mut asking, round)?;
                 state.weights.add(round, collected)?;
             }
-            state.weights.step(optimiser, rate, round)?
+            state.weights.step((optimiser, rate, measures), round)?
         }
     };
     if norm.is_ok() {
@@ -63,7 +64,7 @@ pub(super) fn finish<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_
 /// far.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
-    /// Loss sums of the unfinished epoch when the newest snapshot was taken.
+    /// Loss sums of the unfinished period when the newest snapshot was taken.
     sum: Sum,
     /// Version of the weights in the newest snapshot. `count` is the number of rollbacks to it.
     version: u64,
@@ -75,14 +76,18 @@ pub(super) struct Returns {
 
 impl Returns {
     /// Creates the rollback state at the start of a training. If workers own the weights, they
-    /// receive the initial weights.
-    pub(super) fn begin<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<Self> {
+    /// receive the initial weights. `sum` has the loss sums of an unfinished period.
+    pub(super) fn begin<M: Executor + ?Sized>(
+        machine: &mut M,
+        state: &mut State<'_>,
+        sum: &Sum,
+    ) -> Result<Self> {
         give(machine, state)?;
-        Ok(Self { version: state.weights.newest().0, ..Self::default() })
+        Ok(Self { sum: sum.clone(), version: state.weights.newest().0, ..Self::default() })
     }
 
     /// Takes a snapshot of the weights after a round, if one is due or if `wanted` is true because
-    /// a checkpoint follows. `sum` has the loss sums of the epoch so far, which are recorded with
+    /// a checkpoint follows. `sum` has the loss sums of the period so far, which are recorded with
     /// it.
     ///
     /// # Errors
@@ -107,7 +112,7 @@ impl Returns {
     }
 
     /// Rolls back to the newest snapshot, or to a later version of the weights that workers have
-    /// replicas of. Returns the loss sums of the epoch at that version. `end` is the last version
+    /// replicas of. Returns the loss sums of the period at that version. `end` is the last version
     /// of the training, if it is known.
     ///
     /// # Errors

@@ -114,6 +114,9 @@ pub(super) struct Pass<'m, M: ?Sized> {
     apart: BTreeMap<TaskKey, Box<Answer>>,
     /// Stop request that is checked while the pass waits. `None` if a stop does not cancel tasks.
     stop: Option<&'m Stop>,
+    /// Stop request that is checked while the pass waits, and that cancels tasks only if it asks
+    /// to leave with a checkpoint. `None` if it does not.
+    leave: Option<&'m Stop>,
     /// Sampling steps in progress, whose rounds still lack micro-batches.
     sampling: Vec<TaskKey>,
     /// Error of a failed step, which is reported if the run fails. The first error is kept, but an
@@ -126,14 +129,28 @@ pub(super) struct Pass<'m, M: ?Sized> {
 }
 
 impl<'m, M: Executor + ?Sized> Pass<'m, M> {
-    /// Creates an evaluation pass, which [`Pass::of_epochs`] turns into a training pass. If `ends`
-    /// is true and the executor supports it, a stop request cancels the tasks in flight.
-    pub(super) fn new(machine: &'m mut M, stop: Option<&'m Stop>, ends: bool) -> Self {
-        let stop = stop.filter(|_| ends && machine.capabilities().is_apart);
+    /// Creates an evaluation pass, which [`Pass::of_epochs`] turns into a training pass. A stop
+    /// request cancels the tasks in flight. The first one of `stops` does so if tasks run on
+    /// functions or workers, and the second one if it asks to leave.
+    pub(super) fn new(machine: &'m mut M, (stop, leave): (Option<&'m Stop>, Option<&'m Stop>)) -> Self {
+        let stop = stop.filter(|_| machine.capabilities().is_apart);
         let (actions, pending) = (Vec::new(), VecDeque::new());
         let (done, apart) = (Vec::new(), BTreeMap::new());
         let (sampling, failure, epochs, meter) = (Vec::new(), None, None, None);
-        Self { machine, number: 0, actions, pending, done, apart, stop, sampling, failure, epochs, meter }
+        Self {
+            machine,
+            number: 0,
+            actions,
+            pending,
+            done,
+            apart,
+            stop,
+            leave,
+            sampling,
+            failure,
+            epochs,
+            meter,
+        }
     }
 
     /// Turns this pass into a training pass with the given epochs.
@@ -226,11 +243,11 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             }
             state.passes.take((self.number, stages.is_on_lanes()), &mut self.done);
             // The driver waits for completions only if it has none.
-            let wait = self.stop.map_or(WATCH, |_| LOOK);
+            let wait = self.stop.or(self.leave).map_or(WATCH, |_| LOOK);
             pause(state, stages, engine);
             let under_way = !self.done.is_empty() || self.machine.drain(&mut self.done, Some(wait));
             resume(state, stages);
-            if self.stop.is_some_and(Stop::is_asked) {
+            if self.stop.is_some_and(Stop::is_asked) || self.leave.is_some_and(Stop::leaves) {
                 self.cancel(state.counts);
                 self.pending.push_back(Event::Cancelled);
                 continue;
@@ -524,7 +541,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 break;
             }
         }
-        self.stop = None;
+        (self.stop, self.leave) = (None, None);
     }
 }
 

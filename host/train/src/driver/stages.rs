@@ -299,6 +299,13 @@ impl<'a> Stages<'a> {
         ids.map(|id| self.of_stage(id, of, on.ages, on.weights, part.clone())).collect()
     }
 
+    /// Returns the number of training rows in a pass over the data. Rows are vertices, tokens,
+    /// graphs or links.
+    pub(super) fn training_rows(&self) -> usize {
+        let links = self.inputs.links.as_ref().map(|links| links.trained as usize);
+        links.unwrap_or_else(|| self.inputs.learnt().1.train.len())
+    }
+
     /// Returns the only stage of a step that has a single stage.
     fn one<'s>(&self, each: Vec<On<'s>>, step: Step) -> Result<On<'s>> {
         each.into_iter().next().ok_or_else(|| Error::Internal(format!("{step} has no stage")))

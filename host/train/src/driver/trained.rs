@@ -1,12 +1,27 @@
 //! Result of the training of one seed, with its epoch reports and its best model.
 
+use std::sync::Arc;
+
 use eciton_runs::report::{EpochReport, Quality};
+use eciton_types::Round;
+
+use super::epochs::Sum;
 
 /// State and result of the training of one seed ([`super::Training::run`]). A resumed run starts
 /// with the state in its checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Trained {
+    /// Reports of all periods that have ended. A period is an epoch or a part of it.
     pub epochs: Vec<EpochReport>,
+    /// Number of steps (weight updates) so far.
+    pub steps: u32,
+    /// Loss sums of the unfinished period, and its training time and operations.
+    pub sum: Sum,
+    pub seconds: f64,
+    pub flops: u64,
+    /// Report whose evaluation was skipped, because the run left with only a checkpoint. The
+    /// evaluation precedes the next step.
+    pub pending: Option<EpochReport>,
     /// Quality of the model in the last evaluation, including results per class. `None` if the
     /// scores are stored, so that it can be computed later.
     pub quality: Option<Quality>,
@@ -31,10 +46,10 @@ impl Trained {
         self.stopped_early.is_some() || self.reached.is_some()
     }
 
-    /// Returns true if `epochs` already has the report of `epoch`, which happens if a rollback
-    /// repeats the epoch.
-    pub(super) fn tells(&self, epoch: u32) -> bool {
-        self.epochs.last().is_some_and(|last| epoch <= last.epoch)
+    /// Returns true if `epochs` already has the report of the period with `round`, which happens if
+    /// a rollback repeats the round.
+    pub(super) fn tells(&self, round: Round) -> bool {
+        self.epochs.last().is_some_and(|last| round.0 <= last.step)
     }
 }
 
@@ -42,6 +57,8 @@ impl Trained {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Best {
     pub epoch: u32,
+    /// Step after which the model was evaluated.
+    pub step: u32,
     /// Values of each parameter in the order of the program, row-major without padding.
-    pub values: Vec<Vec<f32>>,
+    pub values: Arc<Vec<Vec<f32>>>,
 }

@@ -221,18 +221,19 @@ impl Owners {
     }
 
     /// Updates all parameters on workers to `version`. Returns the gradient norm if `clip_norm` is
-    /// set. If a gradient is not finite, returns a refusal, after which the run must end because
+    /// set or if `measures` is true. If a gradient is not finite, returns a refusal, after which the run must end because
     /// some parameters may be updated already.
     pub(crate) fn update<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
-        (optimiser, rate): (&Optimiser, f64),
+        (optimiser, rate, measures): (&Optimiser, f64, bool),
         (round, version): (Round, Version),
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
         self.fill(asking, round)?;
         self.gather(asking, round)?;
         self.exchange(asking, round)?;
-        let norm = optimiser.clip_norm.map(|_| self.norm(asking, round)).transpose()?;
+        let measures = measures || optimiser.clip_norm.is_some();
+        let norm = measures.then(|| self.norm(asking, round)).transpose()?;
         if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
             return Ok(Err(Refused::Norm(norm)));
         }

@@ -70,7 +70,7 @@ impl Session {
             None,
             None,
         );
-        driver::forward(&mut machine, &mut engine, &stages, &mut state, round, None)?;
+        driver::forward(&mut machine, &mut engine, &stages, &mut state, round, (None, None))?;
         drop(stages);
         Ok(watch.found())
     }

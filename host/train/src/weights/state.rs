@@ -1,6 +1,8 @@
 //! State of the weights and the optimiser between two epochs. Training continues from it with the
 //! same results.
 
+use std::borrow::Cow;
+
 use eciton_tensor::Buffer;
 use eciton_types::Version;
 
@@ -42,7 +44,7 @@ impl Weights {
     }
 
     /// Returns the version before the newest one, if rounds read it and it is available.
-    fn before(&self) -> Option<Version> {
+    pub(super) fn before(&self) -> Option<Version> {
         let before = self.newest.0.checked_sub(1).map(Version).filter(|_| self.delayed);
         before.filter(|version| self.held.contains_key(version))
     }
@@ -60,25 +62,37 @@ impl Weights {
     /// Restores a state. It must have the parameters of the program, each with the same number of
     /// values.
     pub(crate) fn restore(&mut self, state: &WeightState) -> Result<()> {
+        let all = [Some(&state.values), Some(&state.first), Some(&state.second), state.before.as_ref()];
+        let values = |kind: usize, parameter: usize| {
+            let all = all.get(kind).copied().flatten();
+            Cow::from(all.and_then(|all| all.get(parameter)).map_or(&[][..], |values| values))
+        };
+        self.restore_each((state.steps, state.before.is_some()), &values)
+    }
+
+    /// Restores the state after `steps` optimiser steps, one matrix at a time. `values` returns a
+    /// matrix of a parameter by kind: the values, the two moments, and the values before the last
+    /// step if `has_before` is true.
+    pub(crate) fn restore_each<'a>(
+        &mut self,
+        (steps, has_before): (u32, bool),
+        values: &dyn Fn(usize, usize) -> Cow<'a, [f32]>,
+    ) -> Result<()> {
         // Each optimiser step makes one version.
-        let version = Version(u64::from(state.steps));
+        let version = Version(u64::from(steps));
         self.begin(version)?;
-        let before = version.0.checked_sub(1).map(Version).zip(state.before.as_ref());
-        if let Some((earlier, _)) = before {
-            self.hold(earlier);
-        }
-        let moments = [&state.first, &state.second];
+        let before = version.0.checked_sub(1).map(Version).filter(|_| has_before);
+        before.into_iter().for_each(|before| self.hold(before));
         for (number, parameter) in self.parameters.iter_mut().enumerate() {
             let (rows, columns) = parameter.shape();
-            let buffer = |all: &Vec<Vec<f32>>| {
-                let values = all.get(number).map_or(&[][..], |values| values);
-                Buffer::from_rows(rows, columns, values).map_err(at("parameters"))
+            let buffer = |kind: usize| {
+                Buffer::from_rows(rows, columns, &values(kind, number)).map_err(at("parameters"))
             };
-            if let Some((earlier, before)) = before {
-                parameter.take(earlier.0, buffer(before)?, self.versions).map_err(internal)?;
+            if let Some(before) = before {
+                parameter.take(before.0, buffer(3)?, self.versions).map_err(internal)?;
             }
-            parameter.take(version.0, buffer(&state.values)?, self.versions).map_err(internal)?;
-            for moment in moments.into_iter().take(self.algorithm.moments()) {
+            parameter.take(version.0, buffer(0)?, self.versions).map_err(internal)?;
+            for moment in 1..=self.algorithm.moments() {
                 parameter.take_moment(buffer(moment)?).map_err(internal)?;
             }
         }

@@ -8,7 +8,7 @@ fn bytes_of(point: &Content) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r");
     let place = Place::create(&run, &run).unwrap();
-    let named = Named { seed: None, epoch: Some(7) };
+    let named = Named { seed: None, epoch: Some(7), step: None };
     point.write(&place, named).unwrap();
     fs::read(folder(&run).join(named.file())).unwrap()
 }
@@ -186,10 +186,10 @@ fn a_hostile_folder_is_an_error() {
         fs::write(&path, whole).unwrap();
     }
     let later =
-        fs::read_to_string(scene.place().join(RUN)).unwrap().replace("\"format\": 1", "\"format\": 9");
+        fs::read_to_string(scene.place().join(RUN)).unwrap().replace("\"format\": 2", "\"format\": 9");
     fs::write(scene.place().join(RUN), later).unwrap();
     let error = scene.find().unwrap_err().to_string();
-    assert!(error.contains("format 9") && error.contains("reads format 1"), "{error}");
+    assert!(error.contains("format 9") && error.contains("reads format 2"), "{error}");
     fs::remove_dir_all(scene.place()).unwrap();
     fs::write(scene.place(), "a file").unwrap();
     assert!(matches!(scene.find(), Err(Error::NoCheckpoint { .. })));
