@@ -108,7 +108,7 @@ impl Handshake for Shake {
     }
 }
 
-/// What the host knows of a connection.
+/// State of a connection at the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     /// It has not proved a token.
