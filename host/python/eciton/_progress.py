@@ -17,7 +17,7 @@ EVERY = 5
 
 
 class Epoch(NamedTuple):
-    """Report of an epoch, which callbacks receive. Metrics are `None` if the epoch was not evaluated."""
+    """Report of an epoch or a part of it, which callbacks receive. Metrics are `None` without an evaluation."""
 
     seed: int
     epoch: int
@@ -29,6 +29,8 @@ class Epoch(NamedTuple):
     seconds: float
     lr: float
     gradient_norm: float | None
+    step: int = 0
+    rows_per_second: float | None = None
 
 
 Callback = Callable[[Epoch], object]
