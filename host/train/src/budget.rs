@@ -263,6 +263,20 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_may_pause_within_epochs() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = eciton_recipe::Config::default();
+        config.run.epochs = 2;
+        config.set("batch.sampler=walk").unwrap();
+        config.set("batch.rows=64").unwrap();
+        let whole = crate::train(&config, &crate::Options::default(), &mut crate::Silent).unwrap();
+        // One step per link, of three per epoch.
+        let (summary, links) = chain(&config, (1, None, 0), &dir.path().join("run"));
+        assert_eq!(summary.model_digest, whole.model_digest, "{links:?}");
+        assert_eq!(links.iter().map(|(_, epoch)| *epoch).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 2]);
+    }
+
+    #[test]
     fn a_rung_that_takes_several_links_ends_at_its_epoch() {
         let dir = tempfile::tempdir().unwrap();
         let mut config = eciton_recipe::Config::default();
