@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -47,12 +49,42 @@ pub async fn dial(
     token: &Token,
     hello: Hello,
     patience: Duration,
-    mut waits: impl FnMut(),
+    waits: impl FnMut(),
 ) -> Result<Dialled> {
+    let connect = || async move {
+        let stream = TcpStream::connect(address).await;
+        let stream = stream.map_err(Error::system(format!("connect to {address}")))?;
+        stream.set_nodelay(true).map_err(Error::system("configure the connection"))?;
+        let local = stream.local_addr().map_err(Error::system("read the local address of the connection"))?;
+        Ok((stream, local))
+    };
+    dial_over(connect, token, hello, patience, waits).await.map_err(|error| match error {
+        Error::Closed | Error::Silent(_) | Error::Slow { .. } => {
+            Error::NoWelcome { address: address.to_owned(), source: Box::new(error) }
+        }
+        error => error,
+    })
+}
+
+/// Connects a worker to a host over the streams that `connect` opens, as [`dial`] does.
+pub(crate) async fn dial_over<S, F>(
+    connect: impl Fn() -> F,
+    token: &Token,
+    hello: Hello,
+    patience: Duration,
+    mut waits: impl FnMut(),
+) -> Result<Dialled>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    F: Future<Output = Result<(S, SocketAddr)>>,
+{
     let mut begun = Instant::now();
     loop {
-        let attempt = tokio::time::timeout(HANDSHAKE, attempt(address, token, hello.clone())).await;
-        let error = match attempt {
+        let attempt = tokio::time::timeout(HANDSHAKE, async {
+            let (stream, local) = connect().await?;
+            attempt(stream, local, token, hello.clone()).await
+        });
+        let error = match attempt.await {
             Ok(Ok(Answer::Welcome(dialled))) => return Ok(dialled),
             Ok(Ok(Answer::Wait(connected, silence))) => {
                 waits();
@@ -68,12 +100,7 @@ pub async fn dial(
             Err(_) => Error::Slow { what: "the host's welcome", allowed: HANDSHAKE },
         };
         if !error.may_pass() || begun.elapsed() + PAUSE > patience {
-            return Err(match error {
-                Error::Closed | Error::Silent(_) | Error::Slow { .. } => {
-                    Error::NoWelcome { address: address.to_owned(), source: Box::new(error) }
-                }
-                error => error,
-            });
+            return Err(error);
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -120,12 +147,14 @@ async fn wait((mut receiver, mut sender, local): Connected, silence: Duration) -
     }
 }
 
-/// Makes one attempt: connects, proves that this worker has the token, and waits for the answer.
-async fn attempt(address: &str, token: &Token, mut hello: Hello) -> Result<Answer> {
-    let stream = TcpStream::connect(address).await;
-    let stream = stream.map_err(Error::system(format!("connect to {address}")))?;
-    stream.set_nodelay(true).map_err(Error::system("configure the connection"))?;
-    let local = stream.local_addr().map_err(Error::system("read the local address of the connection"))?;
+/// Makes one attempt over `stream`, whose local address is `local`: proves that this worker has the
+/// token, and waits for the answer.
+async fn attempt<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    stream: S,
+    local: SocketAddr,
+    token: &Token,
+    mut hello: Hello,
+) -> Result<Answer> {
     let name = ServerName::try_from(NAME).map_err(|e| tls("use the name of the host", e))?;
     let (stream, arrivals) = Watched::new(stream);
     let connected = TlsConnector::from(token.client()?).connect(name, stream).await;

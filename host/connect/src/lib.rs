@@ -9,8 +9,8 @@
 //!
 //! ```text
 //! worker                          host
-//!   ── Hello {place, proof, ...} ──>
-//!   <── Welcome {silence, ...} ────        or Refused {reason}
+//!   ── Hello {token, proof, ...} ──>
+//!   <── Welcome {silence, ...} ────        or Refused {reason}, or Wait and then Welcome
 //!   <── Object {key} + bytes ──────
 //!   <── Task {number} + frame ─────
 //!   ── Answer {number} + frame ────>       or Missing {number, keys}
@@ -38,6 +38,8 @@ mod listener;
 mod membership;
 mod message;
 mod secret;
+#[cfg(test)]
+mod simulated_network;
 mod strangers;
 mod watched;
 mod wire;

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -123,12 +124,13 @@ pub struct Refusals {
     pub refused: AtomicU64,
 }
 
-struct Door {
+/// The part of a listener that performs handshakes.
+pub(crate) struct Door {
     tokens: Vec<Token>,
     members: Arc<Mutex<Members>>,
     acceptor: TlsAcceptor,
     welcome: Welcome,
-    refusals: Arc<Refusals>,
+    pub(crate) refusals: Arc<Refusals>,
     joined: mpsc::Sender<Joined>,
 }
 
@@ -167,18 +169,8 @@ impl Listener {
         let bound = TcpListener::bind(address).await;
         let listener = bound.map_err(Error::system(format!("listen at {address}")))?;
         let address = listener.local_addr().map_err(Error::system("read the port of the listener"))?;
-        let (sender, joined) = mpsc::channel(places.max(1) as usize);
-        let membership = Membership::new(places);
-        let refusals = Arc::new(Refusals::default());
-        let members = Arc::new(Mutex::new(Members { membership, connections: 0, deciding: HashMap::new() }));
-        let door = Arc::new(Door {
-            members: members.clone(),
-            tokens,
-            acceptor: TlsAcceptor::from(certificate.server()?),
-            welcome,
-            refusals: refusals.clone(),
-            joined: sender,
-        });
+        let (door, joined) = Door::new(certificate, (tokens, places), welcome)?;
+        let (refusals, members) = (door.refusals.clone(), door.members.clone());
         let accepting = tokio::spawn(accept(listener, door));
         Ok(Self { address, refusals, joined, members, accepting })
     }
@@ -204,9 +196,11 @@ async fn accept(listener: TcpListener, door: Arc<Door>) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let spoke = Arc::new(AtomicBool::new(false));
-                let handshake = tokio::spawn(door.clone().let_in(stream, peer, spoke.clone()));
-                if strangers.add(peer.ip(), spoke, handshake.abort_handle()) {
+                // Without this setting, small messages are only slower.
+                let _ = stream.set_nodelay(true);
+                let (stream, arrivals) = Watched::new(stream);
+                let handshake = tokio::spawn(door.clone().let_in(stream, arrivals.clone(), peer));
+                if strangers.add(peer.ip(), arrivals.spoke(), handshake.abort_handle()) {
                     door.refusals.strangers.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -216,18 +210,39 @@ async fn accept(listener: TcpListener, door: Arc<Door>) {
     }
 }
 
-/// A connection during its handshake: the stream, its arrival times, and bytes derived from the TLS
-/// session.
-type Stranger = (TlsStream<Watched<TcpStream>>, Arrivals, [u8; 32]);
-
 /// A worker that has proved its token, and the decision about its place.
 type Proved = (Joined, oneshot::Receiver<Decision>);
 
 impl Door {
-    /// Admits the worker at the other end of `stream` if it proves its token in time. Sets `spoke`
-    /// when its first byte arrives.
-    async fn let_in(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, spoke: Arc<AtomicBool>) {
-        match timeout(HANDSHAKE, self.known(stream, peer, &spoke)).await {
+    /// Creates the door of a run, to which a worker is admitted if it proves one of `tokens`. Also
+    /// returns the channel that delivers the admitted workers.
+    pub(crate) fn new(
+        certificate: &Certificate,
+        (tokens, places): (Vec<Token>, u32),
+        welcome: Welcome,
+    ) -> Result<(Arc<Self>, mpsc::Receiver<Joined>)> {
+        let (joined, receiver) = mpsc::channel(places.max(1) as usize);
+        let membership = Membership::new(places);
+        let members = Members { membership, connections: 0, deciding: HashMap::new() };
+        let door = Self {
+            tokens,
+            members: Arc::new(Mutex::new(members)),
+            acceptor: TlsAcceptor::from(certificate.server()?),
+            welcome,
+            refusals: Arc::default(),
+            joined,
+        };
+        Ok((Arc::new(door), receiver))
+    }
+
+    /// Admits the worker at the other end of `stream` if it proves its token in time.
+    pub(crate) async fn let_in<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+        self: Arc<Self>,
+        stream: Watched<S>,
+        arrivals: Arrivals,
+        peer: SocketAddr,
+    ) {
+        match timeout(HANDSHAKE, self.known(stream, arrivals, peer)).await {
             Ok(Ok(Some(proved))) => {
                 // From here on the worker is known, and its task must not be aborted as an unproved
                 // connection.
@@ -238,27 +253,36 @@ impl Door {
         }
     }
 
-    /// Waits for the first byte and performs the TLS handshake. Also returns bytes that are derived
-    /// from the TLS session.
-    async fn agree(&self, stream: TcpStream, spoke: &AtomicBool) -> Result<Stranger> {
-        stream.set_nodelay(true).map_err(Error::system("configure a connection"))?;
-        let first = timeout(FIRST_BYTE, stream.peek(&mut [0])).await;
-        let first =
-            first.map_err(|_| Error::Slow { what: "the first byte of a connection", allowed: FIRST_BYTE })?;
-        if first.map_err(Error::system("read the first byte of a connection"))? == 0 {
-            return Err(Error::Closed);
-        }
-        spoke.store(true, Ordering::Relaxed);
-        let (stream, arrivals) = Watched::new(stream);
-        let stream = self.acceptor.accept(stream).await.map_err(|e| tls("set up TLS with a worker", e))?;
+    /// Performs the TLS handshake. Also returns bytes that are derived from the TLS session.
+    async fn agree<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: Watched<S>,
+        arrivals: &Arrivals,
+    ) -> Result<(TlsStream<Watched<S>>, [u8; 32])> {
+        let spoke = arrivals.spoke();
+        let silent = async {
+            tokio::time::sleep(FIRST_BYTE).await;
+            if spoke.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        };
+        let stream = tokio::select! {
+            accepted = self.acceptor.accept(stream) => accepted.map_err(|e| tls("set up TLS with a worker", e))?,
+            () = silent => return Err(Error::Slow { what: "the first byte of a connection", allowed: FIRST_BYTE }),
+        };
         let session = session(stream.get_ref().1)?;
-        Ok((stream, arrivals, session))
+        Ok((stream, session))
     }
 
     /// Performs the whole handshake. Returns the worker if it has proved its token. Otherwise sends
     /// the reason to the worker and returns `None`.
-    async fn known(&self, stream: TcpStream, peer: SocketAddr, spoke: &AtomicBool) -> Result<Option<Proved>> {
-        let (stream, arrivals, session) = self.agree(stream, spoke).await?;
+    async fn known<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+        &self,
+        stream: Watched<S>,
+        arrivals: Arrivals,
+        peer: SocketAddr,
+    ) -> Result<Option<Proved>> {
+        let (stream, session) = self.agree(stream, &arrivals).await?;
         let (from, to) = tokio::io::split(stream);
         let mut receiver = Receiver::new(from, arrivals, (STRANGER_BYTES, HANDSHAKE));
         let sender = Sender::new(to);

@@ -7,7 +7,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,18 +18,26 @@ use tokio::time::Instant;
 #[derive(Debug, Clone)]
 pub(crate) struct Arrivals {
     begun: Instant,
+    /// True once the first byte has arrived.
+    spoke: Arc<AtomicBool>,
     /// Time from `begun` to the latest arrival, in microseconds.
     latest_us: Arc<AtomicU64>,
 }
 
 impl Arrivals {
     fn new() -> Self {
-        Self { begun: Instant::now(), latest_us: Arc::default() }
+        Self { begun: Instant::now(), spoke: Arc::default(), latest_us: Arc::default() }
     }
 
     fn record(&self) {
         let elapsed_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.latest_us.store(elapsed_us, Ordering::Relaxed);
+        self.spoke.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns a flag that is true once the first byte has arrived.
+    pub(crate) fn spoke(&self) -> Arc<AtomicBool> {
+        self.spoke.clone()
     }
 
     /// Returns the time at which the latest bytes arrived, or the start of the connection if none

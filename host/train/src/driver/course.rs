@@ -426,7 +426,9 @@ impl<'a> Course<'a> {
         let is_over = self.plan.budget.is_some_and(Budget::is_over);
         // A seed that has ended pauses as well, because its results are not yet computed and
         // written.
-        self.trained.stopped = (stopped && !self.trained.is_over()) || is_over;
+        // The evaluation of the last step may be left to the process that resumes the run.
+        let left = self.trained.pending.is_some();
+        self.trained.stopped = ((stopped || left) && !self.trained.is_over()) || is_over;
         if self.trained.stopped {
             self.save(machine, state, true)?;
             let steps = Round(self.trained.steps);
