@@ -3,6 +3,7 @@
 
     churn.py ECITON [--seeds 2]
     churn.py ECITON --pace [--seeds 2] [--rates 0,0.33]      # rows per second of four protections, as root (control groups v1)
+    churn.py ECITON --crowd [--seconds 300]      # 2 to 6 workers for 4 lanes that join and leave, beside the simulator
 
 With --pace, failures are drawn at 10, 16 and 33 % per worker and hour. An hour takes 7.5 seconds, so an outage
 of half an hour takes 3.75. Each worker has 40 % of a processor.
@@ -20,6 +21,7 @@ import time
 
 p = argparse.ArgumentParser()
 p.add_argument("eciton"), p.add_argument("--seeds", type=int, default=2), p.add_argument("--kills", type=int, default=6)
+p.add_argument("--crowd", action="store_true"), p.add_argument("--seconds", type=float, default=300)
 p.add_argument("--pace", action="store_true"), p.add_argument("--rates", default="0,0.1,0.16,0.33")
 a = p.parse_args()
 a.eciton = str(pathlib.Path(a.eciton).absolute())
@@ -153,8 +155,122 @@ def pace():
     return len(digests) > 1
 
 
+LAYERS, WIDTH, MICRO, BATCH = 8, 256, 8, 1024
+CROWD = ["rows", "--layers", LAYERS, "--hidden", WIDTH, "--batch", BATCH, "--dropout", "0", "--eval-every", "0", "--micro", MICRO,
+         "--no-out", "--json", "--seed", "3", "--lanes", 4, "--schedule", "1f1b", "--threads", 1]
+
+
+def crowd(steps, leaves):
+    """Trains for a number of steps on 4 lanes. If `leaves`, 2 to 6 workers join and leave, otherwise 4 stay.
+
+    Returns the summary, the seconds of the training, and the joins and leaves of workers with a place: seconds, place, joined or not.
+    """
+    subprocess.run(["rm", "-rf", "tokens"], cwd=work)
+    process = start("train", *CROWD, "--steps", steps, "--workers", 4, "--set", "workers.spares=2", "--set", "workers.wait_s=60",
+                    "--set", "workers.listen=127.0.0.1:0", "--set", "workers.tokens=tokens", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while "listens at " not in (line := process.stderr.readline()):
+        if not line:
+            raise SystemExit("the run does not listen")
+    address = line.split("listens at ")[1].split(";")[0]
+    draw, events, told, there = random.Random(7), [], {}, []
+    mean = lambda: draw.expovariate(1 / 2)
+
+    class Worker:
+        """A worker with any free token. It is killed at a random time after its start."""
+
+        def __init__(self):
+            self.place, self.dies = None, float("inf")
+            self.process = start("worker", "--connect", address, "--token-file", "tokens", "--wait", "60", stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE)
+            threading.Thread(target=self.listen, daemon=True).start()
+
+        def listen(self):
+            for line in self.process.stderr:
+                if " as worker " in line:
+                    self.place = int(line.split(" as worker ")[1])
+                    events.append((time.time(), self.place, True))
+                    self.dies = time.time() + mean() if leaves else float("inf")
+
+        def kill(self):
+            self.process.kill(), self.process.wait()
+            if self.place is not None:
+                events.append((time.time(), self.place, False))
+
+    readers = [threading.Thread(target=lambda name=name, pipe=pipe: told.update({name: pipe.read()}))
+               for name, pipe in [("out", process.stdout), ("err", process.stderr)]]
+    for reader in readers:
+        reader.start()
+    there = [Worker() for _ in range(4)]
+    while any(worker.place is None for worker in there):
+        time.sleep(0.01)
+    begun = time.time()
+    joins = begun + 0.7 * mean()
+    while process.poll() is None:
+        time.sleep(0.005)
+        now = time.time()
+        for worker in [worker for worker in there if worker.dies <= now and len(there) > 2]:
+            there.remove(worker)
+            worker.kill()
+        if leaves and now >= joins:
+            joins = now + 0.35 * mean()
+            there += [Worker()] if len(there) < 6 else []
+    ended = time.time()
+    for worker in there:
+        worker.process.wait(20)
+    for reader in readers:
+        reader.join()
+    if process.returncode:
+        raise SystemExit(told["err"])
+    summary = [line for line in map(json.loads, told["out"].splitlines()) if line["event"] == "summary"][-1]
+    events = sorted((at - begun, place, joined) for at, place, joined in events if begun < at < ended)
+    return summary, ended - begun, events
+
+
+def beside_the_simulator():
+    """Compares repeated steps and sent bytes of a run whose workers join and leave with those of the simulator."""
+    values = lambda summary: sum(place["values_in"] + place["values_out"] for place in summary["workers"]["places"])
+    alone = [json.loads(line) for line in start("train", *CROWD, "--steps", 40, stdout=subprocess.PIPE).communicate()[0].splitlines()][-1]
+    few, many = crowd(40, False), crowd(440, False)
+    pace, per_step = 400 / (many[1] - few[1]), (values(many[0]) - values(few[0])) / 400
+    assert few[0]["model_digest"] == alone["model_digest"], "another digest"
+    steps = round(a.seconds * pace * 0.6)
+    still = [json.loads(line) for line in start("train", *CROWD, "--steps", steps, stdout=subprocess.PIPE).communicate()[0].splitlines()][-1]
+    summary, took, events = crowd(steps, True)
+    equal = summary["model_digest"] == still["model_digest"]
+    (work / "trace.csv").write_text("".join(f"{at:.4f},{place}{',returns' if joined else ''}\n" for at, place, joined in events))
+    simulate = ["simulate", "--pipeline", f"layers-{LAYERS}x{WIDTH}", "--lanes", 4, "--width", 1, "--micro", MICRO, "--rows", BATCH,
+                "--schedule", "1f1b", "--hold", "workers", "--host-link", 100, "--usd-hour", 1, "--json"]
+
+    def simulated(tflops, *more):
+        text = start(*simulate, "--tflops", tflops, *more, stdout=subprocess.PIPE).communicate()[0]
+        return json.loads(text.splitlines()[-1])
+
+    # The rate of a simulated worker is such that the undisturbed run has the measured pace.
+    low, high = 1e-6, 10.0
+    for _ in range(40):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if simulated(middle, "--hours", 20 / 3600)["rounds"] < 20 * pace else (low, middle)
+    quiet = simulated(high, "--hours", took / 3600)
+    found = simulated(high, "--hours", took / 3600, "--failure-trace", "trace.csv")
+    left, workers = sum(not joined for *_, joined in events), summary["workers"]
+    repeated = workers["again"] + workers["retries"]
+    print(f"{took:.0f} s, {steps} steps, {left} workers with a place left, {len(events) - left} joined; "
+          f"{'equal' if equal else 'ANOTHER'} digest; {pace:.2f} steps a second without churn, {steps / took:.2f} with "
+          f"(simulated {found['rounds'] / took:.2f})")
+    print(f"repeated steps: {repeated} ({workers['again']} for lost rows, {workers['retries']} in flight); simulated "
+          f"{found['again'] + found['retries']} ({found['again']}, {found['retries']}); by loss {repeated / left:.2f} and "
+          f"{(found['again'] + found['retries']) / max(found['losses'], 1):.2f}")
+    recovery, expected = values(summary) - steps * per_step, found["sent_bytes"] - found["rounds"] * quiet["sent_bytes"] / quiet["rounds"]
+    print(f"bytes of recovery: {recovery / 1e6:.1f} MB, {recovery / left / 1e3:.0f} kB a loss; simulated {expected / 1e6:.1f} MB, "
+          f"{expected / max(found['losses'], 1) / 1e3:.0f} kB; an undisturbed step {per_step / 1e3:.0f} kB, simulated "
+          f"{quiet['sent_bytes'] / quiet['rounds'] / 1e3:.0f} kB")
+    return not equal
+
+
 start("data", "generate", "linear", "rows", "--rows", 16384, "--features", 256, stdout=subprocess.DEVNULL).wait()
 ROWS = json.loads(subprocess.run([a.eciton, "data", "stat", "rows", "--json"], cwd=work, text=True, capture_output=True).stdout.splitlines()[-1])["train"]
+if a.crowd:
+    raise SystemExit(beside_the_simulator())
 if a.pace:
     raise SystemExit(pace())
 alone = digest(start("train", *MODEL, "--threads", 2, stdout=subprocess.PIPE).communicate()[0])

@@ -99,9 +99,9 @@ pub struct Places {
     pub jitter: f64,
     /// Rates of random failures and preemptions.
     pub preemption: Preemption,
-    /// Additional failures at known times, as pairs of time in seconds and worker. These workers
-    /// are replaced too.
-    pub trace: Vec<(f64, u32)>,
+    /// Additional failures and returns at known times. If the trace has a return, workers return only
+    /// then. Otherwise they are replaced as after other failures.
+    pub trace: Vec<Known>,
     /// Number of updates from one snapshot of the weights to the next, if workers own the weights.
     /// As in a real run, each failure then repeats the round in flight. If no other worker has the
     /// same weights, the run rolls back to the last snapshot. `None` is possible only if no worker
@@ -112,6 +112,17 @@ pub struct Places {
     /// Number of other workers that replicate the weights of a worker, if workers own the weights.
     /// They are the workers before it. After each update they receive its gradients.
     pub replicas: u32,
+}
+
+/// Failure or return of a worker at a known time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Known {
+    /// Time since the start, in seconds.
+    pub seconds: f64,
+    /// Index of the worker.
+    pub worker: u32,
+    /// True if the worker returns, or another one replaces it. False if it fails.
+    pub returns: bool,
 }
 
 /// Result of a simulated pipeline.
@@ -138,6 +149,8 @@ pub struct PipelineReport {
     pub again: u64,
     /// Number of rounds that were repeated because their weights were lost.
     pub rolled_back: u64,
+    /// Number of bytes of rows, weights and gradients that were sent, over all links.
+    pub sent_bytes: f64,
 }
 
 impl Pipeline {
@@ -239,12 +252,13 @@ impl Pipeline {
         if let Some((what, figure)) = shares.into_iter().find(|(_, f)| !(f.is_finite() && *f >= 0.0)) {
             return refuse(what, figure.to_string(), "at least 0");
         }
-        let known =
-            |&&(at, place): &&(f64, u32)| at.is_finite() && at >= 0.0 && u64::from(place) < count * width;
-        match places.trace.iter().find(|lost| !known(lost)) {
-            Some((at, place)) => {
+        let allowed = |&&Known { seconds, worker, .. }: &&Known| {
+            seconds.is_finite() && seconds >= 0.0 && u64::from(worker) < count * width
+        };
+        match places.trace.iter().find(|known| !allowed(known)) {
+            Some(Known { seconds, worker, .. }) => {
                 let allowed = format!("at least 0 s, and workers 0 to {}", count * width - 1);
-                refuse("a failure in a trace", format!("worker {place} after {at} s"), &allowed)
+                refuse("a failure in a trace", format!("worker {worker} after {seconds} s"), &allowed)
             }
             None => Ok(()),
         }

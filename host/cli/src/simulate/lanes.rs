@@ -10,7 +10,7 @@ use eciton_engine::{Residence, Takeover};
 use eciton_planner::models::{Speed, published};
 use eciton_planner::{Failures, Graph, Host, HostWork, Lane, Machine, Plan, Wanted, plan, protect};
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
-use eciton_simulate::pipeline::{Owner, Pipeline, PipelineReport, Places, Preemption, checkpointed};
+use eciton_simulate::pipeline::{Known, Owner, Pipeline, PipelineReport, Places, Preemption, checkpointed};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -118,7 +118,7 @@ pub(super) struct Arguments {
     #[arg(long, alias = "back", value_name = "S", default_value_t = 300.0)]
     replaced_after: f64,
     /// File of failures: seconds since the start and worker index, one failure per line, such as
-    /// 120.5,3
+    /// 120.5,3. A line such as 150,3,returns states when the worker returns
     #[arg(long, alias = "losses", value_name = "FILE")]
     failure_trace: Option<PathBuf>,
     /// Simulated time, in hours [default: the planned time of 1,000 rounds]
@@ -160,9 +160,8 @@ fn schedule(text: &str) -> Result<PipelineSchedule, String> {
     found.ok_or_else(|| "expected gpipe, 1f1b, 2bw or interleaved".to_owned())
 }
 
-/// Reads the file of `--failure-trace`. Returns the time in seconds and the worker index of each
-/// failure, in the order of the file.
-fn read_losses(path: Option<&Path>) -> Result<Vec<(f64, u32)>, Failure> {
+/// Reads the file of `--failure-trace`. Returns its failures and returns, in the order of the file.
+fn read_losses(path: Option<&Path>) -> Result<Vec<Known>, Failure> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let text = eciton_input::file::read_text(path, MAX_TRACE_BYTES).map_err(|e| {
         Failure::Failed(format!("{}: the file of failures cannot be read: {e}", path.display()))
@@ -170,11 +169,17 @@ fn read_losses(path: Option<&Path>) -> Result<Vec<(f64, u32)>, Failure> {
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let one = |(at, line): (usize, &str)| {
-        let fields = line.split_once(',').map(|(time, place)| (time.trim().parse(), place.trim().parse()));
-        match fields {
-            Some((Ok(time), Ok(place))) => Ok((time, place)),
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let returns = fields.len() == 3 && fields.last() == Some(&"returns");
+        let parsed = match fields.as_slice() {
+            [seconds, worker] => Some((seconds.parse(), worker.parse())),
+            [seconds, worker, _] if returns => Some((seconds.parse(), worker.parse())),
+            _ => None,
+        };
+        match parsed {
+            Some((Ok(seconds), Ok(worker))) => Ok(Known { seconds, worker, returns }),
             _ => Err(Failure::Usage(format!(
-                "{}:{at}: found {line:?}, expected seconds since the start and a worker index, such as 120.5,3",
+                "{}:{at}: found {line:?}, expected seconds since the start and a worker index, such as 120.5,3, or 150,3,returns",
                 path.display()
             ))),
         }
@@ -507,8 +512,11 @@ mod tests {
     fn losses_are_lines_of_two_numbers() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("losses.csv");
-        std::fs::write(&path, "# seconds, place\n1.5, 3\n\n20,0\n").unwrap();
-        assert_eq!(read_losses(Some(&path)).unwrap(), [(1.5, 3), (20.0, 0)]);
+        std::fs::write(&path, "# seconds, place\n1.5, 3\n\n20,0,returns\n").unwrap();
+        let known = |seconds, worker, returns| Known { seconds, worker, returns };
+        assert_eq!(read_losses(Some(&path)).unwrap(), [known(1.5, 3, false), known(20.0, 0, true)]);
+        std::fs::write(&path, "1.5,3,goes\n").unwrap();
+        assert!(read_losses(Some(&path)).unwrap_err().words().contains("150,3,returns"));
         std::fs::write(&path, "1.5,3\n2;4\n").unwrap();
         let text = format!("{:?}", read_losses(Some(&path)).unwrap_err());
         assert!(text.contains("losses.csv:2") && text.contains("120.5,3"), "{text}");

@@ -40,6 +40,11 @@ fn places(preemption: Preemption) -> Places {
     }
 }
 
+/// Returns the failure of a worker at a known time.
+fn fails(seconds: f64, worker: u32) -> Known {
+    Known { seconds, worker, returns: false }
+}
+
 /// Returns workers that fail, with a host that owns the weights and has a fast link.
 fn at_host(preemption: Preemption) -> Places {
     Places { owner: Owner::Host(1e12), ..places(preemption) }
@@ -126,14 +131,23 @@ fn a_pipeline_outlives_its_places_and_beats_restarts() {
 fn a_trace_is_what_is_lost() {
     let pipeline = chain(2, 4, WeightVersions::Latest, Residence::Host);
     let quiet = at_host(Preemption { back: 10.0, ..Preemption::default() });
-    let lost = Places { trace: vec![(20.5, 1), (1000.5, 0)], ..quiet.clone() };
+    let lost = Places { trace: vec![fails(20.5, 1), fails(1000.5, 0)], ..quiet.clone() };
     let (before, after) = (pipeline.run(&quiet, 3000.5, 1).unwrap(), pipeline.run(&lost, 3000.5, 1).unwrap());
     assert_eq!((before.losses, before.retries, before.rounds), (0, 0, 200));
     // A place that has nothing to do loses nothing.
     assert!(after.losses == 2 && (1..=2).contains(&after.retries), "{after:?}");
     assert!((after.usd - (2.0 * 3000.5 - 20.0) / 3600.0).abs() < 1e-9, "{after:?}");
     assert!((190..200).contains(&after.rounds), "{after:?}");
-    let wrong = Places { trace: vec![(1.0, 2)], ..quiet };
+    // A worker returns when the trace says so.
+    let returns = Known { seconds: 40.5, worker: 1, returns: true };
+    let back = Places { trace: vec![fails(20.5, 1), returns], ..quiet.clone() };
+    let back = pipeline.run(&back, 3000.5, 1).unwrap();
+    assert!(back.losses == 1 && (back.usd - (2.0 * 3000.5 - 20.0) / 3600.0).abs() < 1e-9, "{back:?}");
+    // The host sends the weights of the lane to the other worker, and again to the one that returns.
+    let more =
+        |report: &PipelineReport| report.sent_bytes - f64::from(report.rounds) * before.sent_bytes / 200.0;
+    assert!(more(&back) >= 2e6 && before.sent_bytes > 1e8, "{back:?}");
+    let wrong = Places { trace: vec![fails(1.0, 2)], ..quiet };
     let text = pipeline.run(&wrong, 10.0, 1).unwrap_err().to_string();
     assert!(text.contains("worker 2 after 1 s") && text.contains("workers 0 to 1"), "{text}");
 }
@@ -150,7 +164,7 @@ fn rounds_without(
     (pipeline.width, pipeline.takeover) = (width, takeover);
     change(&mut pipeline);
     let quiet = at_host(Preemption { back: 1e9, ..Preemption::default() });
-    let trace = failed.iter().map(|&worker| (0.5, worker)).collect();
+    let trace = failed.iter().map(|&worker| fails(0.5, worker)).collect();
     pipeline.run(&Places { trace, ..quiet }, 6_000.0, 1).unwrap().rounds
 }
 
@@ -242,7 +256,7 @@ fn peers_outpace_the_previous_worker_and_redundancy_under_churn() {
 /// weights, and only the round in flight otherwise.
 #[test]
 fn snapshots_bound_what_a_failure_costs() {
-    let run = |width: u32, weights, trace: &[(f64, u32)], (every, replicas)| {
+    let run = |width: u32, weights, trace: &[Known], (every, replicas)| {
         let mut pipeline = chain(4, 8 * width, weights, Residence::Workers);
         pipeline.width = width;
         let quiet = places(Preemption { back: 100.0, ..Preemption::default() });
@@ -254,22 +268,22 @@ fn snapshots_bound_what_a_failure_costs() {
     for weights in [WeightVersions::Latest, WeightVersions::TwoBuffered] {
         let all = run(1, weights, &[], (20, 0)).rounds;
         // A round of a flush takes 33 s, so that 35 rounds are over.
-        let one = run(1, weights, &[(35.5 * 33.0, 1)], (20, 0));
-        let often = run(1, weights, &[(35.5 * 33.0, 1)], (5, 0));
-        let peers = run(2, weights, &[(35.5 * 33.0, 1)], (20, 0));
+        let one = run(1, weights, &[fails(35.5 * 33.0, 1)], (20, 0));
+        let often = run(1, weights, &[fails(35.5 * 33.0, 1)], (5, 0));
+        let peers = run(2, weights, &[fails(35.5 * 33.0, 1)], (20, 0));
         eprintln!("{weights:?}: {all} rounds, {one:?}, {often:?}, {peers:?}");
         // The worker before the failed one has its weights, but not if it fails in the same round.
-        let replicated = run(1, weights, &[(35.5 * 33.0, 1)], (20, 1));
-        let adjacent = run(1, weights, &[(35.5 * 33.0, 1), (35.6 * 33.0, 0)], (20, 1));
+        let replicated = run(1, weights, &[fails(35.5 * 33.0, 1)], (20, 1));
+        let adjacent = run(1, weights, &[fails(35.5 * 33.0, 1), fails(35.6 * 33.0, 0)], (20, 1));
         assert_eq!((replicated.rolled_back, peers.rolled_back), (0, 0));
         assert!(adjacent.rolled_back >= 8, "{adjacent:?}");
         assert!(all > peers.rounds && peers.rounds > one.rounds, "{weights:?}");
         assert!(all > replicated.rounds && replicated.rounds > one.rounds, "{weights:?}");
         assert!(one.rolled_back >= 8 && often.rolled_back < 5 && often.rounds > one.rounds, "{weights:?}");
         // Both workers of a lane fail, and all workers at once.
-        let both = run(2, weights, &[(35.5 * 33.0, 1), (36.0 * 33.0, 5)], (20, 0));
+        let both = run(2, weights, &[fails(35.5 * 33.0, 1), fails(36.0 * 33.0, 5)], (20, 0));
         assert!(both.rolled_back >= 8 && both.rounds > 20, "{both:?}");
-        let every: Vec<(f64, u32)> = (0..4).map(|worker| (35.5 * 33.0, worker)).collect();
+        let every: Vec<Known> = (0..4).map(|worker| fails(35.5 * 33.0, worker)).collect();
         let none = run(1, weights, &every, (20, 0));
         assert!(none.rolled_back >= 8 && none.rounds > 20, "{none:?}");
     }
@@ -306,7 +320,7 @@ fn what_cannot_be_is_refused_in_words() {
         (
             run(&|pipeline, places| {
                 pipeline.residence = Residence::Workers;
-                places.trace = vec![(1.0, 0)];
+                places.trace = vec![fails(1.0, 0)];
             }),
             "updates between snapshots",
         ),

@@ -1,6 +1,5 @@
 //! World of a simulated pipeline, with its clock, steps in flight, and transfers.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use eciton_engine::{Action, Engine, Event, Reason, Settings};
@@ -8,7 +7,7 @@ use eciton_recipe::WeightVersions;
 use eciton_types::{Location, Round, StageId, Step, Task, TaskKey, Version};
 
 use super::program::program;
-use super::{Owner, Pipeline, PipelineReport, Places, Stage};
+use super::{Known, Owner, Pipeline, PipelineReport, Places, Stage};
 use crate::error::Error;
 use crate::random::{Purpose, unit};
 
@@ -61,6 +60,9 @@ pub(super) struct World<'a> {
     doing: BTreeSet<Location>,
     /// Workers that have the weights of each lane of a replica, since the last update.
     copies: Vec<BTreeSet<Location>>,
+    /// Lanes of a replica, each with the workers that have its weights since the last update, if the
+    /// host owns the weights.
+    given: BTreeSet<(usize, Location)>,
     /// Workers that have returned and wait for weights before they get their lanes.
     waiting: BTreeSet<Location>,
     /// Times at which the host's link becomes free, indexed by direction (`UP`, `DOWN`), in
@@ -103,6 +105,7 @@ impl<'a> World<'a> {
             links: vec![[0.0; 2]; count as usize],
             doing: BTreeSet::new(),
             copies: Vec::new(),
+            given: BTreeSet::new(),
             waiting: BTreeSet::new(),
             host: [0.0; 2],
             busy: 0.0,
@@ -123,10 +126,12 @@ impl<'a> World<'a> {
         for (time, places) in self.places.preemption.losses(count, seconds, self.seed) {
             places.into_iter().map(Location::worker).for_each(|at| self.put(time, Item::Lost { at }));
         }
-        for &(time, worker) in &self.places.trace {
-            self.put(time, Item::Lost { at: Location::worker(worker) });
+        for &Known { seconds, worker, returns } in &self.places.trace {
+            let at = Location::worker(worker);
+            self.put(seconds, if returns { Item::Back { at } } else { Item::Lost { at } });
         }
         self.copy_weights();
+        self.gave_weights();
         self.put(0.0, Item::Told(Event::Started));
         while let Some(((time, _), item)) = self.coming.pop_first() {
             let time = time as f64 / 1e9;
@@ -162,11 +167,11 @@ impl<'a> World<'a> {
             Item::Ended { key, at, life } => {
                 if self.lives.get(at.index()) == Some(&life) {
                     self.doing.remove(&at);
-                    let (number, back) = self.stage_of(key.step());
-                    let bytes = self.made(number, back);
-                    let there = self.over(UP, self.now, bytes);
-                    if let Entry::Vacant(rows) = self.rows.entry(key.step()) {
-                        rows.insert((there, at));
+                    // Rows that are computed again stay at the worker.
+                    if !self.rows.contains_key(&key.step()) {
+                        let (number, back) = self.stage_of(key.step());
+                        let there = self.over(UP, self.now, self.made(number, back));
+                        self.rows.insert(key.step(), (there, at));
                         self.send(key.step(), at);
                     }
                     self.deliver(Event::Completed { key, took_us: 0 });
@@ -181,7 +186,9 @@ impl<'a> World<'a> {
                     *life += 1;
                 }
                 self.report.losses += 1;
-                self.put(self.now + self.places.preemption.back, Item::Back { at });
+                if !self.places.trace.iter().any(|known| known.returns) {
+                    self.put(self.now + self.places.preemption.back, Item::Back { at });
+                }
                 match self.snapshots() {
                     None => self.deliver(Event::WorkerFailed { at }),
                     Some(every) => self.roll_back(at, every),
@@ -189,8 +196,10 @@ impl<'a> World<'a> {
             }
             Item::Back { at } => {
                 let is_alone = self.alive.iter().all(Option::is_none);
-                if let Some(alive) = self.alive.get_mut(at.index()) {
-                    *alive = Some(self.now);
+                match self.alive.get_mut(at.index()) {
+                    // The worker has not failed, as in a trace that begins with its connection.
+                    Some(Some(_)) | None => return,
+                    Some(alive) => *alive = Some(self.now),
                 }
                 if self.snapshots().is_none() {
                     return self.deliver(Event::Joined { at });
@@ -216,6 +225,7 @@ impl<'a> World<'a> {
                     let bytes = stages.sum::<f64>() * f64::from(self.of.width);
                     let updated = self.over(UP, self.now, bytes) + self.of.update + self.protecting();
                     let there = self.over(DOWN, updated, bytes);
+                    self.gave_weights();
                     self.put(there, Item::Told(Event::Updated { round }));
                 }
                 Action::Evaluate { round } => self.put(self.now, Item::Told(Event::Evaluated { round })),
@@ -237,6 +247,26 @@ impl<'a> World<'a> {
                 Action::Finished { reason, .. } => self.end = Some(reason),
             }
         }
+    }
+
+    /// Returns the time at which the worker `at` has the weights that a step of stage `number` reads.
+    /// If the host owns the weights, it sends those of a lane to each worker once per update.
+    fn weights_at(&mut self, at: Location, number: u16) -> f64 {
+        let depth = (self.of.lanes().depth() as usize).max(1);
+        let lane = usize::from(number) % depth;
+        if !self.given.insert((lane, at)) {
+            return self.now;
+        }
+        let own = self.of.stages.iter().skip(lane).step_by(depth);
+        let bytes = own.map(|stage| stage.weights).sum();
+        self.over(DOWN, self.now, bytes)
+    }
+
+    /// Records that each worker has the weights of its lanes, after an update.
+    fn gave_weights(&mut self) {
+        let depth = (self.of.lanes().depth() as usize).max(1);
+        let homes = self.engine.homes().into_iter().enumerate();
+        self.given = homes.map(|(lane, home)| (lane % depth, home)).collect();
     }
 
     /// Returns the number of updates between snapshots, if failures of workers cost weights.
@@ -333,6 +363,7 @@ impl<'a> World<'a> {
     fn over(&mut self, way: usize, ready: f64, bytes: f64) -> f64 {
         match (self.places.owner, self.host.get_mut(way)) {
             (Owner::Host(link), Some(free)) if bytes > 0.0 => {
+                self.report.sent_bytes += bytes;
                 *free = free.max(ready) + bytes / link;
                 *free
             }
@@ -357,6 +388,7 @@ impl<'a> World<'a> {
             };
             let begins = self.now.max(free(&self.links, from, OUT)).max(free(&self.links, to, IN));
             let ends = begins + bytes / self.places.link;
+            self.report.sent_bytes += bytes;
             for (at, way) in [(from, OUT), (to, IN)] {
                 if let Some(link) = self.links.get_mut(at.index()) {
                     link[way] = ends;
@@ -436,6 +468,7 @@ impl<'a> World<'a> {
             }
         };
         let ready = reads.iter().filter_map(arrive).fold(self.now, f64::max);
+        let ready = ready.max(self.weights_at(at, number));
         let start = self.over(DOWN, ready, reads.iter().map(|(_, bytes)| bytes).sum());
         let paces = &self.places.paces;
         let pace = paces.get(at.index() % paces.len().max(1)).copied().unwrap_or(1.0);
