@@ -324,12 +324,16 @@ pub(crate) fn finish(
                     | Error::Kept { finished: true, .. }
                     | Error::Plan(_)
             );
-        match options.out.as_deref().filter(|out| begun && checkpoint::is_resumable(out)) {
-            Some(out) => Failure::Failed(format!(
+        let text = match options.out.as_deref().filter(|out| begun && checkpoint::is_resumable(out)) {
+            Some(out) => format!(
                 "{text}\nthe run can be resumed from its newest checkpoint with `eciton resume {}`",
                 out.display()
-            )),
-            None => Failure::Failed(text),
+            ),
+            None => text,
+        };
+        match error {
+            Error::Deserted(_) => Failure::Temporary(text),
+            _ => Failure::Failed(text),
         }
     })?;
     if json {

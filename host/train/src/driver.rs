@@ -85,6 +85,7 @@ impl Training<'_> {
                 |machine: &mut M, state: &mut State<'_>, action| course.carry_out(machine, state, action);
             match pass.run(engine, stages, state, other) {
                 Err(Error::Gone { .. }) => {}
+                Err(Error::Deserted(reason)) => return Err(course.deserted(machine, state, reason)),
                 ended => {
                     let ended = (ended?, state.weights.newest());
                     let (reason, _) = *first.get_or_insert(ended);

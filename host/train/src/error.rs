@@ -583,9 +583,12 @@ pub enum Error {
         /// Reason why an evaluation computes all rows.
         reason: &'static str,
     },
-    /// Workers did not connect, or all of them have failed.
+    /// Workers did not connect, or failed in another way.
     #[error("workers: {0}")]
     Workers(String),
+    /// All workers have failed, and none has connected in time. The run can resume later.
+    #[error("workers: {0}")]
+    Deserted(String),
     /// A process gave a wrong answer, so its earlier answers are in doubt. The run must roll back
     /// to before its first answer.
     #[error("{text}; results from epoch {epoch} of seed {seed} on may be wrong; start the run again")]

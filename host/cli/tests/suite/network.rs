@@ -161,7 +161,7 @@ fn a_run_whose_only_worker_is_cut_off_ends_with_an_error_in_time() {
     let (code, _, err) = cluster.end();
     let noticed = proxy.failed.get().unwrap().elapsed();
     assert!(
-        code == Some(1) && err.contains("all workers have failed, and none has connected for 1 s"),
+        code == Some(75) && err.contains("all workers have failed, and none has connected for 1 s"),
         "{err}"
     );
     assert!(noticed < Duration::from_secs(5), "{noticed:?}");

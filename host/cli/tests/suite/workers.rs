@@ -19,7 +19,8 @@ pub(crate) const DIGITS: [&str; 10] =
     ["train", "digits", "--layers", "6", "--batch", "600", "--micro", "4", "--no-out", "--json"];
 
 fn digits(folder: &Path, rest: &[&str]) -> Value {
-    summary(&works(folder, &[&DIGITS[..], &["--epochs", "1"], rest].concat()))
+    let epochs: &[&str] = if rest.contains(&"--epochs") { &[] } else { &["--epochs", "1"] };
+    summary(&works(folder, &[&DIGITS[..], epochs, rest].concat()))
 }
 
 /// The summary of an undisturbed run over two workers.
@@ -362,6 +363,45 @@ fn workers_compute_in_the_class_of_their_run() {
         let found = summary(&works(folder, &[&line[..], rest].concat()));
         assert_eq!(found["seeds"], alone["seeds"], "{rest:?}");
         assert!(tasks(&found).iter().all(|tasks| *tasks > 0), "{rest:?}: {found}");
+    }
+}
+
+/// Every number of workers from 6 to 1 continues, with one replica of the pipeline and with two. With
+/// none the run ends after `workers.wait_s`, and goes on from its last step.
+#[test]
+fn any_number_of_workers_may_remain() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let shape = &DIGITS[..8];
+    let alone = digits(folder, &["--epochs", "2"]);
+    for (width, task) in [("1", 20), ("2", 45)] {
+        for remain in (0..=6).rev().step_by(stride(2)) {
+            // Workers fail in the second or third of six updates.
+            let fails = |at: u64| if at < remain { 0 } else { task + at / 2 };
+            let fail_at = format!("workers.fail_at={:?}", (0..6).map(fails).collect::<Vec<_>>());
+            let over = ["--epochs", "2", "--lanes", "6", "--width", width, "--workers", "6", "--json"];
+            let line =
+                [shape, &over, &["--set", "workers.wait_s=1", "--set", &fail_at, "--out", "r"]].concat();
+            let (code, out, err) = eciton(folder, &line);
+            let ended = if remain > 0 {
+                assert_eq!(code, Some(0), "{fail_at}: {err}");
+                summary(&out)
+            } else {
+                assert_eq!(code, Some(75), "{err}");
+                assert!(
+                    err.contains("none has connected for 1 s") && err.contains("eciton resume r"),
+                    "{err}"
+                );
+                let resumed = works(folder, &["resume", "r", "--workers", "0", "--json"]);
+                // An update was made before, and is not repeated.
+                let event = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+                let from = resumed.lines().map(event).find(|line| line["event"] == "resumed").unwrap();
+                assert!(from["step"].as_u64().unwrap() > 0, "{from}");
+                summary(&resumed)
+            };
+            assert_eq!(ended["model_digest"], alone["model_digest"], "{fail_at}, width {width}");
+            std::fs::remove_dir_all(folder.join("r")).unwrap();
+        }
     }
 }
 

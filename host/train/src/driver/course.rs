@@ -415,6 +415,28 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
+    /// Writes a checkpoint of the last step, because no worker is left. Returns the error that ends the
+    /// run.
+    pub(super) fn deserted<M: Executor + ?Sized>(
+        &mut self,
+        machine: &mut M,
+        state: &mut State<'_>,
+        reason: String,
+    ) -> Error {
+        if !state.weights.owners().have_parameters() {
+            if state.weights.steps() > self.trained.steps && self.skips().is_some() {
+                // The step was taken, and its evaluation is left to the process that resumes the run.
+                self.trained.steps = state.weights.steps();
+                self.trained.pending = self.report.take();
+                self.trained.flops = state.counts.flops;
+            }
+            if let Err(error) = self.save(machine, state, true) {
+                return error;
+            }
+        }
+        Error::Deserted(reason)
+    }
+
     /// Ends the training. If it was stopped, a checkpoint of its last step is written. Returns the
     /// result.
     pub(super) fn finish<M: Executor + ?Sized>(

@@ -201,7 +201,7 @@ fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Resul
     loop {
         for completion in ended.drain(..) {
             match completion {
-                Completion::Deserted { reason } => return Err(Error::Workers(reason)),
+                Completion::Deserted { reason } => return Err(Error::Deserted(reason)),
                 Completion::Warned { at, text } => state.warn(at, &text),
                 Completion::Ended { .. } => state.counts.late += 1,
                 Completion::WorkerFailed { .. }

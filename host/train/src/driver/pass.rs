@@ -448,7 +448,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         state: &mut State<'_>,
     ) -> Result<Option<Event>> {
         match completion {
-            Completion::Deserted { reason } => Err(Error::Workers(reason)),
+            Completion::Deserted { reason } => Err(Error::Deserted(reason)),
             Completion::Audited { step, verdict } => {
                 if let Some(warning) = state.doubts.found(step, &verdict)? {
                     state.observer.warning(&warning);
