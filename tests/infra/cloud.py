@@ -153,10 +153,13 @@ class Reports:
 
 
 class Instance:
-    """An instance's metadata service, the second version: a token by PUT, and nothing without it."""
+    """An instance's metadata service, the second version: a token by PUT, and nothing without it. `answers` may change."""
 
     def __init__(self, zone):
-        answers = {"/latest/meta-data/placement/region": zone[:-1], "/latest/meta-data/placement/availability-zone": zone}
+        self.answers = answers = {
+            "/latest/meta-data/placement/region": zone[:-1], "/latest/meta-data/placement/availability-zone": zone,
+            "/latest/meta-data/instance-id": "i-0",
+        }
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"

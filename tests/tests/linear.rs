@@ -400,6 +400,7 @@ cases! {
         |n| wired(&Message::Hello(Hello {
             version: 4,
             token: 1,
+            has_others: false,
             proof: "ab".to_owned(),
             numeric_classes: vec!["avx2".to_owned(); n],
             pid: 1,

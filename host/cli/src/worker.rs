@@ -1,10 +1,12 @@
 //! The command `eciton worker`, which connects to a run on another machine and executes its tasks.
 
+mod status;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eciton_train::{CachePolicy, ConnectError, Contact, Error, Leave, Served, Worker, work};
+use eciton_train::{CachePolicy, ConnectError, Contact, Error, Leave, Served, Status, Worker, work};
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -18,8 +20,9 @@ pub(crate) struct Arguments {
     /// Address at which the run listens (recipe key `workers.listen`)
     #[arg(long, value_name = "HOST:PORT")]
     connect: String,
-    /// Token file that the run wrote for this worker (recipe key `workers.tokens`)
-    #[arg(long, value_name = "FILE")]
+    /// Token file that the run wrote (recipe key `workers.tokens`), or a folder of token files, of
+    /// which the worker takes one that no other worker uses
+    #[arg(long, value_name = "FILE|FOLDER")]
     token_file: PathBuf,
     /// Memory limit for cached weights and activations, such as 4GiB [default: half of the free
     /// memory]
@@ -35,6 +38,10 @@ pub(crate) struct Arguments {
     /// Exit when the first connection ends, instead of connecting again
     #[arg(long)]
     once: bool,
+    /// Serve the status of the worker at this local address: /status (JSON), /metrics (Prometheus)
+    /// and /ready
+    #[arg(long, value_name = "HOST:PORT")]
+    status: Option<String>,
     /// Exit instead of answering task N, to test worker failures [default: never]
     #[arg(long, value_name = "N")]
     fail_at: Option<u64>,
@@ -60,18 +67,38 @@ Example:
 Copy worker-0.token to the first machine and worker-1.token to the second. A
 token belongs to a machine and admits one worker at a time. A worker without a
 free place waits, and replaces one that fails. A worker whose run is killed or
-stopped waits for it to be resumed. After SIGTERM a worker finishes its current
-task and exits; the run assigns its layers to the other workers.
+stopped waits for it to be resumed. After SIGTERM, or when EC2 announces that it
+will interrupt the machine, a worker finishes its current task and exits. The
+run assigns its layers to the other workers.
 
-Exit codes: 0 the run has ended, or the worker left after a signal; 69 no run
-answers, or the connection is lost with --once; 77 the run refuses the worker; 1 any other failure; 2 wrong arguments.
+Exit codes: 0 the run has ended, or the worker left as above; 69 no run answers,
+or the connection is lost with --once; 77 the run refuses the worker; 1 any other
+failure; 2 wrong arguments.
 Guide: docs/how-to/train-on-workers.md";
 
 /// Connects to the run, and executes its tasks until the run ends or a signal arrives. Then prints
 /// the number of tasks.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let leave = Arc::new(Leave::default());
+    let (leave, status) = (Arc::new(Leave::default()), Arc::new(Status::default()));
     interrupt::watch_worker(leave.clone())?;
+    if let Some(address) = &arguments.status {
+        let served = status::Served { status: status.clone(), leave: leave.clone() };
+        let local = served.listen(address).map_err(|error| {
+            Failure::Usage(format!(
+                "--status: cannot listen at {address}: {error}; give a free port of this machine, such as \
+                 127.0.0.1:9464, or port 0 for any"
+            ))
+        })?;
+        if !arguments.quiet {
+            tell(format_args!("status at http://{local}/status"));
+        }
+    }
+    let leaves = leave.clone();
+    eciton_exec::on_interruption(move |notice| {
+        if leaves.ask() {
+            tell(format_args!("{notice}; exiting after this task"));
+        }
+    });
     let former = [(arguments.keep, "--keep", "--cache"), (arguments.vanish_at, "--vanish-at", "--fail-at")];
     for (_, former, present) in former.iter().filter(|(given, ..)| given.is_some()) {
         tell(format_args!(
@@ -81,13 +108,14 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let free = || eciton_input::memory::available().map_or(1 << 30, |bytes| bytes / 2);
     let worker = Worker {
         address: &arguments.connect,
-        token: &arguments.token_file,
+        tokens: &arguments.token_file,
         patience: Duration::from_secs(arguments.wait.into()),
         cache_bytes: arguments.cache.or(arguments.keep).unwrap_or_else(free),
         once: arguments.once,
         fail_at: arguments.fail_at.or(arguments.vanish_at),
         cache: CachePolicy::User,
         leave: &leave,
+        status: &status,
     };
     let served = work(&worker, |contact| {
         if arguments.quiet {

@@ -4,6 +4,8 @@
 //! ECS, or is assumed. Outputs with costs also show the location and its origin.
 
 #[cfg(feature = "aws")]
+mod interruption;
+#[cfg(feature = "aws")]
 mod metadata;
 
 use eciton_recipe::HostPlace;
@@ -119,6 +121,19 @@ impl Host {
     #[cfg(not(feature = "aws"))]
     fn ask(_: &str, _: Option<&str>) -> Self {
         Self::assumed("because this build does not query metadata services")
+    }
+}
+
+/// Calls `told` on another thread once EC2 announces that it will interrupt or terminate this
+/// machine. The argument is a text for the user.
+///
+/// Nothing happens on a machine without the metadata service of EC2, if `AWS_EC2_METADATA_DISABLED`
+/// is `true`, and in a build without the feature `aws`.
+#[cfg_attr(not(feature = "aws"), allow(unused_variables))]
+pub fn on_interruption(told: impl FnOnce(&str) + Send + 'static) {
+    #[cfg(feature = "aws")]
+    if !metadata::Sources::of_environment().instance_off {
+        interruption::watch(told);
     }
 }
 

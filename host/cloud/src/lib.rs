@@ -56,7 +56,7 @@ pub use concurrency::{ConcurrencyLimit, Cut};
 pub use deployment::{DEFAULT_STACK, Deployment};
 pub use eciton_recipe::Prices;
 pub use error::{Error, Result};
-pub use host::Host;
+pub use host::{Host, on_interruption};
 pub use invoker::{Charge, InvokeError, Invoked, Invoker};
 pub use no_aws::NoAws;
 pub use runtime::runtime;

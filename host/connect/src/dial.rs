@@ -1,5 +1,6 @@
 //! Worker's end of a connection, which dials the host of a run.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
@@ -19,6 +20,8 @@ use crate::wire::{Receiver, Sender};
 
 /// Time to wait between two attempts to reach a host.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Time to wait after other workers were found to use all tokens.
+const ROUND: Duration = Duration::from_secs(1);
 
 /// A connection to a host that has admitted this worker.
 #[derive(Debug)]
@@ -31,10 +34,13 @@ pub struct Dialled {
     pub sender: Sender,
     /// Local address and port of the connection.
     pub local: SocketAddr,
+    /// Number of the token with which the host has admitted the worker.
+    pub token: u32,
 }
 
 /// Connects a worker to the host at `address`, which has the form `HOST:PORT`. Fills in the
-/// version, the token and the proof of `hello`.
+/// version, the token and the proof of `hello`. If `tokens` has several tokens, the first one counts
+/// that no other worker uses.
 ///
 /// If an attempt fails for a temporary reason, it is repeated for up to `patience`. Temporary
 /// reasons are that nobody listens yet, that the connection ends, and that no answer arrives within
@@ -46,7 +52,7 @@ pub struct Dialled {
 /// the host does not admit the worker.
 pub async fn dial(
     address: &str,
-    token: &Token,
+    tokens: &[Token],
     hello: Hello,
     patience: Duration,
     waits: impl FnMut(),
@@ -58,7 +64,7 @@ pub async fn dial(
         let local = stream.local_addr().map_err(Error::system("read the local address of the connection"))?;
         Ok((stream, local))
     };
-    dial_over(connect, token, hello, patience, waits).await.map_err(|error| match error {
+    dial_over(connect, tokens, hello, patience, waits).await.map_err(|error| match error {
         Error::Closed | Error::Silent(_) | Error::Slow { .. } => {
             Error::NoWelcome { address: address.to_owned(), source: Box::new(error) }
         }
@@ -69,7 +75,7 @@ pub async fn dial(
 /// Connects a worker to a host over the streams that `connect` opens, as [`dial`] does.
 pub(crate) async fn dial_over<S, F>(
     connect: impl Fn() -> F,
-    token: &Token,
+    tokens: &[Token],
     hello: Hello,
     patience: Duration,
     mut waits: impl FnMut(),
@@ -79,10 +85,17 @@ where
     F: Future<Output = Result<(S, SocketAddr)>>,
 {
     let mut begun = Instant::now();
+    let mut tokens: VecDeque<&Token> = tokens.iter().collect();
+    // Number of attempts in a row with tokens that other workers use.
+    let mut used = 0;
     loop {
+        let Some(token) = tokens.front() else {
+            return Err(Error::message("the tokens of the worker", "there is none"));
+        };
+        let hello = Hello { has_others: tokens.len() > 1, ..hello.clone() };
         let attempt = tokio::time::timeout(HANDSHAKE, async {
             let (stream, local) = connect().await?;
-            attempt(stream, local, token, hello.clone()).await
+            attempt(stream, local, token, hello).await
         });
         let error = match attempt.await {
             Ok(Ok(Answer::Welcome(dialled))) => return Ok(dialled),
@@ -96,9 +109,28 @@ where
                     Err(error) => error,
                 }
             }
+            // Another worker uses this token.
+            Ok(Err(Error::Refused { again: true, .. })) if tokens.len() > 1 => {
+                begun = Instant::now();
+                tokens.rotate_left(1);
+                used += 1;
+                if used == tokens.len() {
+                    waits();
+                }
+                if used % tokens.len() == 0 {
+                    tokio::time::sleep(ROUND).await;
+                }
+                continue;
+            }
+            // This token is barred, or belongs to another run.
+            Ok(Err(Error::Refused { again: false, .. })) if tokens.len() > 1 => {
+                tokens.pop_front();
+                continue;
+            }
             Ok(Err(error)) => error,
             Err(_) => Error::Slow { what: "the host's welcome", allowed: HANDSHAKE },
         };
+        used = 0;
         if !error.may_pass() || begun.elapsed() + PAUSE > patience {
             return Err(error);
         }
@@ -107,7 +139,7 @@ where
 }
 
 /// A connection to the host without a welcome.
-type Connected = (Receiver, Sender, SocketAddr);
+type Connected = (Receiver, Sender, (SocketAddr, u32));
 
 /// Answer of a host to a worker's first message.
 enum Answer {
@@ -117,7 +149,7 @@ enum Answer {
 }
 
 /// Exchanges signs of life with the host until a place is free for this worker.
-async fn wait((mut receiver, mut sender, local): Connected, silence: Duration) -> Result<Dialled> {
+async fn wait((mut receiver, mut sender, (local, token)): Connected, silence: Duration) -> Result<Dialled> {
     receiver.allow(STRANGER_BYTES, silence);
     let message = {
         let mut reading = pin!(async {
@@ -138,7 +170,7 @@ async fn wait((mut receiver, mut sender, local): Connected, silence: Duration) -
     match message {
         Message::Welcome(welcome) => {
             receiver.allow(MESSAGE_BYTES, Duration::from_millis(welcome.silence_ms));
-            Ok(Dialled { welcome, receiver, sender, local })
+            Ok(Dialled { welcome, receiver, sender, local, token })
         }
         Message::Refused { reason, again } => Err(Error::Refused { reason, again }),
         Message::Bye { reason, again: true } => Err(Error::Refused { reason, again: true }),
@@ -172,10 +204,11 @@ async fn attempt<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         Message::Welcome(welcome) => {
             let silence = Duration::from_millis(welcome.silence_ms);
             receiver.allow(MESSAGE_BYTES, silence);
-            Ok(Answer::Welcome(Dialled { welcome, receiver, sender, local }))
+            Ok(Answer::Welcome(Dialled { welcome, receiver, sender, local, token: token.number }))
         }
         Message::Wait { silence_ms } => {
-            Ok(Answer::Wait((receiver, sender, local), Duration::from_millis(silence_ms)))
+            let silence = Duration::from_millis(silence_ms);
+            Ok(Answer::Wait((receiver, sender, (local, token.number)), silence))
         }
         Message::Refused { reason, again } => Err(Error::Refused { reason, again }),
         other => Err(Error::message(other.name(), "expected the message `welcome`")),

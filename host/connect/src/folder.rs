@@ -4,6 +4,7 @@
 //! certificate and tokens. Copies of the tokens on other machines therefore stay valid.
 
 use std::fs::File;
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -65,6 +66,37 @@ impl Tokens {
     }
 }
 
+/// Reads the token in the file `path`. If it is a folder, reads the tokens in all of its files
+/// `worker-N.token`. Their order begins at a random one, so that several machines with copies of one
+/// folder first try different tokens.
+///
+/// # Errors
+/// Returns [`Error::TokenFile`] if a file cannot be read or is not valid, if other users can read it,
+/// or if the folder has no tokens.
+pub fn read_tokens(path: &Path) -> Result<Vec<Token>> {
+    if !path.is_dir() {
+        return Ok(vec![Token::read(path)?]);
+    }
+    let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
+    let entries = std::fs::read_dir(path).map_err(|e| refuse(format!("cannot be read: {e}")))?;
+    let is_token = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("worker-") && name.ends_with(".token"))
+    };
+    let paths = entries.flatten().map(|entry| entry.path()).filter(is_token);
+    let mut tokens = paths.map(|path| Token::read(&path)).collect::<Result<Vec<_>>>()?;
+    if tokens.is_empty() {
+        return Err(refuse(
+            "it has no file worker-N.token; copy the folder `workers.tokens` of the run".to_owned(),
+        ));
+    }
+    tokens.sort_by_key(|token| token.number);
+    let random = RandomState::new().hash_one(0);
+    let first = usize::try_from(random % tokens.len() as u64).unwrap_or(0);
+    tokens.rotate_left(first);
+    Ok(tokens)
+}
+
 /// Returns the path of the file of the token with number `place`, for instance `worker-0.token`.
 #[must_use]
 pub fn token_path(folder: &Path, place: u32) -> PathBuf {
@@ -92,6 +124,11 @@ mod tests {
         assert_eq!(third.written, 3);
         std::fs::rename(token_path(&folder, 2), token_path(&folder, 1)).unwrap();
         assert_eq!(Tokens::open(&folder, 3).unwrap().written, 2);
+        let read: Vec<u32> = read_tokens(&folder).unwrap().iter().map(|token| token.number).collect();
+        assert!([[0, 1, 2], [1, 2, 0], [2, 0, 1]].iter().any(|order| *order == read[..]), "{read:?}");
+        assert_eq!(read_tokens(&token_path(&folder, 1)).unwrap()[0].number, 1);
+        let error = read_tokens(place.path()).unwrap_err().to_string();
+        assert!(error.contains("it has no file worker-N.token"), "{error}");
         let names = std::fs::read_dir(&folder).unwrap().count();
         assert_eq!(names, 4, "no other file is left");
     }

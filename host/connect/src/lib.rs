@@ -46,7 +46,7 @@ mod wire;
 
 pub use dial::{Dialled, dial};
 pub use error::{Error, Result};
-pub use folder::{Tokens, token_path};
+pub use folder::{Tokens, read_tokens, token_path};
 pub use listener::{ENDED, Joined, Listener, Refusals, STOPPED};
 pub use message::{Hello, Message, Welcome};
 pub use secret::{Certificate, Token};

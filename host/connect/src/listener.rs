@@ -291,23 +291,31 @@ impl Door {
             other => return Err(Error::message(other.name(), "expected the message `hello`")),
         };
         if let Err(reason) = self.check(&hello, &session) {
-            refuse(sender, reason).await;
+            refuse(sender, reason, false).await;
             return Ok(None);
         }
-        let (seat, decision) = self.prove(hello.token);
+        let Some((seat, decision)) = self.prove(&hello) else {
+            refuse(sender, "another worker uses its token".to_owned(), true).await;
+            return Ok(None);
+        };
         Ok(Some((Joined { seat, hello, peer, receiver, sender }, decision)))
     }
 
-    /// Adds a connection to the members, whose worker has proved `token`. Returns its membership, and
-    /// the decision about its place.
-    fn prove(&self, token: u32) -> (Seat, oneshot::Receiver<Decision>) {
+    /// Adds a connection to the members, whose worker has proved the token in `hello`. Returns its
+    /// membership, and the decision about its place. Returns `None` if another worker uses the token,
+    /// and the worker has other tokens.
+    fn prove(&self, hello: &Hello) -> Option<(Seat, oneshot::Receiver<Decision>)> {
+        let token = hello.token;
         let mut members = lock(&self.members);
+        if hello.has_others && members.membership.uses(token) {
+            return None;
+        }
         members.connections += 1;
         let connection = members.connections;
         let (decided, decision) = oneshot::channel();
         members.deciding.insert(connection, decided);
         members.step(Event::Proved { connection, token });
-        (Seat { index: 0, token, connection, members: self.members.clone() }, decision)
+        Some((Seat { index: 0, token, connection, members: self.members.clone() }, decision))
     }
 
     /// Waits for the decision about a worker's place, and carries it out.
@@ -328,7 +336,7 @@ impl Door {
                 let reason = format!(
                     "token {token} is barred, because its worker gave wrong answers or failed too often"
                 );
-                refuse(joined.sender, reason).await;
+                refuse(joined.sender, reason, false).await;
             }
             Some(Decision::Replace) => {
                 let reason = "another worker with the same token waits".to_owned();
@@ -394,9 +402,10 @@ impl Door {
     }
 }
 
-/// Sends the reason of a refusal to a worker, and closes the connection.
-async fn refuse(mut sender: Sender, reason: String) {
-    let refused = Message::Refused { reason, again: false };
+/// Sends the reason of a refusal to a worker, and closes the connection. `again` is true if a later
+/// attempt may be admitted.
+async fn refuse(mut sender: Sender, reason: String, again: bool) {
+    let refused = Message::Refused { reason, again };
     if let Ok(Ok(_)) = timeout(HANDSHAKE, sender.send(&refused)).await {
         sender.close().await;
     }

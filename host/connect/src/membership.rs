@@ -147,6 +147,11 @@ impl Membership {
         actions
     }
 
+    /// Returns true if a connected worker has proved `token`.
+    pub(crate) fn uses(&self, token: u32) -> bool {
+        self.members.values().any(|member| member.token == token)
+    }
+
     /// Gives free places to waiting workers, in order of arrival. A worker prefers the place with
     /// the number of its token. A worker whose token already has a place must wait, because a token
     /// admits only one worker at a time.

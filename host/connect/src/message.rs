@@ -23,6 +23,10 @@ pub struct Hello {
     pub version: u32,
     /// Number of the worker's token.
     pub token: u32,
+    /// True if the worker has other tokens as well, and must be refused if another worker uses this
+    /// one. [`crate::dial()`] fills it in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_others: bool,
     /// Proof that the worker has its token, in hexadecimal. It is the HMAC-SHA-256 of 32 bytes that
     /// are derived from the TLS session, and its key is the token.
     pub proof: String,
@@ -426,6 +430,7 @@ mod tests {
         let hello = Hello {
             version: VERSION,
             token: 3,
+            has_others: true,
             proof: "ab".to_owned(),
             numeric_classes: vec!["avx2-fma-1".to_owned()],
             pid: 1,

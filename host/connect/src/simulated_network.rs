@@ -111,6 +111,7 @@ fn hello() -> Hello {
     Hello {
         version: 0,
         token: 0,
+        has_others: false,
         proof: String::new(),
         numeric_classes: vec!["portable-1".to_owned()],
         pid: 1,
@@ -142,7 +143,7 @@ impl Run {
 
     /// Connects a worker with token `token`. Calls `waits` if no place is free.
     async fn dial(&self, token: usize, patience: Duration, waits: impl FnMut()) -> Result<Dialled> {
-        dial_over(|| self.connect(), &self.tokens[token], hello(), patience, waits).await
+        dial_over(|| self.connect(), &self.tokens[token..=token], hello(), patience, waits).await
     }
 }
 
@@ -350,4 +351,37 @@ async fn a_spare_waits_for_a_day_and_replaces_a_worker_that_falls_silent() {
     assert_eq!((joined.seat.index, joined.seat.token), (0, 1));
     // The first worker hears that its connection has ended.
     assert!(matches!(worker.await.unwrap().0, Error::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_with_copies_of_all_tokens_take_different_ones() {
+    let mut run = Run::new(2, 3, &[]);
+    let mut joined = std::mem::replace(&mut run.joined, mpsc::channel(1).1);
+    // All of them try the tokens in the same order.
+    let dial = async |waits: &AtomicUsize| {
+        let waits = || waits.store(waits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let dialled = dial_over(|| run.connect(), &run.tokens, hello(), SILENCE, waits).await.unwrap();
+        (dialled.token, dialled.welcome.place, dialled)
+    };
+    let waits = [const { AtomicUsize::new(0) }; 4];
+    let (first, second) = tokio::join!(dial(&waits[0]), dial(&waits[1]));
+    let mut admitted = [(first.0, first.1), (second.0, second.1)];
+    admitted.sort_unstable();
+    assert_eq!(admitted, [(0, 0), (1, 1)]);
+    // The third waits with the third token. The fourth finds all tokens in use, and then waits with
+    // the one that has become free.
+    let (spare, fourth) = (dial(&waits[2]), dial(&waits[3]));
+    let host = async {
+        let (one, other) = (joined.recv().await.unwrap(), joined.recv().await.unwrap());
+        sleep(SILENCE).await;
+        drop(one);
+        let spare = joined.recv().await.unwrap();
+        assert_eq!((spare.seat.token, spare.seat.index), (2, 0));
+        sleep(SILENCE).await;
+        drop(other);
+        (spare, joined.recv().await.unwrap())
+    };
+    let (spare, fourth, (_, last)) = tokio::join!(spare, fourth, host);
+    assert_eq!((spare.0, spare.1, fourth.1, last.seat.index), (2, 0, 1, 1));
+    assert_eq!(waits.map(|waits| waits.into_inner()), [0, 0, 1, 2]);
 }

@@ -19,6 +19,7 @@ fn hello() -> Hello {
     Hello {
         version: 0,
         token: 0,
+        has_others: false,
         proof: String::new(),
         numeric_classes: vec!["portable-1".to_owned()],
         pid: 1,
@@ -47,7 +48,8 @@ async fn listen(places: u32, silence_ms: u64) -> (Listener, Vec<Token>) {
 
 async fn join(listener: &mut Listener, token: &Token) -> (Joined, Dialled) {
     let address = listener.address.to_string();
-    let (joined, dialled) = tokio::join!(listener.next(), dial(&address, token, hello(), PATIENCE, || {}));
+    let (joined, dialled) =
+        tokio::join!(listener.next(), dial(&address, std::slice::from_ref(token), hello(), PATIENCE, || {}));
     (joined.unwrap(), dialled.unwrap())
 }
 
@@ -134,7 +136,12 @@ async fn a_token_is_for_one_worker_of_one_run_at_a_time() {
     let address = listener.address.to_string();
     let refused = |token: Token, hello: Hello| {
         let address = address.clone();
-        async move { dial(&address, &token, hello, PATIENCE, || {}).await.unwrap_err().to_string() }
+        async move {
+            dial(&address, std::slice::from_ref(&token), hello, PATIENCE, || {})
+                .await
+                .unwrap_err()
+                .to_string()
+        }
     };
     // A worker of another run at this address, with another certificate.
     let other = Certificate::new().unwrap();
@@ -161,7 +168,8 @@ async fn a_token_is_for_one_worker_of_one_run_at_a_time() {
     let another = || {
         let (address, token, waits) = (address.clone(), tokens[0].clone(), waits.clone());
         tokio::spawn(async move {
-            dial(&address, &token, hello(), Duration::ZERO, || waits.send(()).unwrap()).await
+            dial(&address, std::slice::from_ref(&token), hello(), Duration::ZERO, || waits.send(()).unwrap())
+                .await
         })
     };
     let second = another();
@@ -227,8 +235,10 @@ async fn relay(to: SocketAddr, rest: Rest) -> (SocketAddr, tokio::task::JoinHand
 async fn join_by(rest: Rest, silence_ms: u64) -> (Joined, Dialled, Listener) {
     let (mut listener, tokens) = listen(1, silence_ms).await;
     let address = relay(listener.address, rest).await.0.to_string();
-    let (joined, dialled) =
-        tokio::join!(listener.next(), dial(&address, &tokens[0], hello(), PATIENCE, || {}));
+    let (joined, dialled) = tokio::join!(
+        listener.next(),
+        dial(&address, std::slice::from_ref(&tokens[0]), hello(), PATIENCE, || {})
+    );
     (joined.unwrap(), dialled.unwrap(), listener)
 }
 
@@ -260,8 +270,10 @@ async fn what_was_recorded_is_worth_nothing() {
     let (mut listener, tokens) = listen(1, 5_000).await;
     let (address, recorded) = relay(listener.address, Rest::Passes).await;
     let address = address.to_string();
-    let (joined, dialled) =
-        tokio::join!(listener.next(), dial(&address, &tokens[0], hello(), PATIENCE, || {}));
+    let (joined, dialled) = tokio::join!(
+        listener.next(),
+        dial(&address, std::slice::from_ref(&tokens[0]), hello(), PATIENCE, || {})
+    );
     drop((joined.unwrap(), dialled.unwrap()));
     let recorded = recorded.await.unwrap();
     assert!(recorded.len() > 300, "a session and a hello: {}", recorded.len());
@@ -300,7 +312,7 @@ async fn a_hello_is_short_and_comes_first() {
     let (listener, tokens) = listen(1, 5_000).await;
     let address = listener.address.to_string();
     let long = Hello { numeric_classes: vec!["x".repeat(limits::STRANGER_BYTES as usize)], ..hello() };
-    let told = dial(&address, &tokens[0], long, PATIENCE, || {}).await.unwrap_err();
+    let told = dial(&address, std::slice::from_ref(&tokens[0]), long, PATIENCE, || {}).await.unwrap_err();
     assert!(matches!(told, Error::NoWelcome { .. } | Error::System { .. }), "{told}");
     until("it was shown out", || listener.refusals.strangers.load(Ordering::Relaxed) >= 1).await;
 }
@@ -318,13 +330,14 @@ async fn a_worker_trusts_nobody_but_its_run() {
             let mut all = Vec::new();
             let _ = stream.read_to_end(&mut all).await;
         };
-        let dialled = dial(&address, &token, hello(), PATIENCE, || {});
+        let dialled = dial(&address, std::slice::from_ref(&token), hello(), PATIENCE, || {});
         let told = tokio::select! {
             told = dialled => told.unwrap_err(),
             () = answer => panic!("seed {seed}: the worker went without a word"),
         };
         assert!(matches!(told, Error::Tls { .. }), "seed {seed}: {told}");
     }
-    let nobody = dial("127.0.0.1:1", &token, hello(), Duration::ZERO, || {}).await.unwrap_err();
+    let nobody =
+        dial("127.0.0.1:1", std::slice::from_ref(&token), hello(), Duration::ZERO, || {}).await.unwrap_err();
     assert!(matches!(nobody, Error::System { .. }), "{nobody}");
 }

@@ -76,6 +76,7 @@ pub use traffic::Traffic;
 pub use eciton_cloud::aws;
 pub use eciton_cloud::{
     Architecture, Bill, Cost, Cut, DEFAULT_STACK, Deployment, Host, InvokeError, Invoked, Invoker, NoAws,
-    Prices, Scratch, TimeOrigin, bucket, cloud_digest, deployment, prices, programs as worker, trainers,
+    Prices, Scratch, TimeOrigin, bucket, cloud_digest, deployment, on_interruption, prices,
+    programs as worker, trainers,
 };
 pub use eciton_cloud::{cloud, cloud_file as cloud};

@@ -81,7 +81,7 @@ pub use eciton_runs::report::{
 };
 pub use eciton_runs::task_type::task;
 pub use eciton_runs::{decisions, metrics_format, run_folder, schema};
-pub use eciton_workers::{ConnectError, Contact, Leave, Served, Traffic};
+pub use eciton_workers::{ConnectError, Contact, Leave, Served, Snapshot, State, Status, Traffic};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
 pub use image_strips::Split;

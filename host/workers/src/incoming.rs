@@ -1,5 +1,6 @@
 //! Messages that a worker exchanges with the host, from the side of the worker.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,8 @@ use eciton_kernel::Error;
 use eciton_kernel::wire::Decoded;
 use eciton_types::{Location, TensorKey};
 use tokio::sync::{mpsc, watch};
+
+use super::status::Status;
 
 /// Waits until this process is asked to leave the run. Then asks the host to send no more tasks.
 pub(super) async fn leave(mut leaves: watch::Receiver<bool>, out: mpsc::UnboundedSender<Message>) {
@@ -47,9 +50,11 @@ pub(super) enum Work {
 pub(super) async fn read(
     mut receiver: Receiver,
     inwards: mpsc::Sender<Incoming>,
+    status: &Status,
 ) -> Result<(String, bool), ConnectError> {
     loop {
-        let (message, _) = receiver.next().await?;
+        let (message, bytes) = receiver.next().await?;
+        status.received(bytes);
         let incoming = match message {
             Message::Kernel { digest, bytes } => Incoming::Kernel(digest, bytes),
             // The object is decoded here, so that two copies of it exist only for a short time.
@@ -89,12 +94,14 @@ pub(super) async fn write(
     mut sender: Sender,
     mut messages: mpsc::UnboundedReceiver<Message>,
     between: Duration,
+    status: Arc<Status>,
 ) -> Result<(), ConnectError> {
     loop {
-        match tokio::time::timeout(between, messages.recv()).await {
-            Ok(Some(message)) => drop(sender.send(&message).await?),
+        let message = match tokio::time::timeout(between, messages.recv()).await {
+            Ok(Some(message)) => message,
             Ok(None) => return Ok(()),
-            Err(_) => drop(sender.send(&Message::Alive).await?),
-        }
+            Err(_) => Message::Alive,
+        };
+        status.sent(sender.send(&message).await?);
     }
 }

@@ -64,8 +64,9 @@ mod serve;
 mod settings;
 mod shared;
 mod start;
+mod status;
 
-pub use eciton_connect::{Error as ConnectError, Token};
+pub use eciton_connect::{Error as ConnectError, Token, read_tokens};
 pub use eciton_exec::Traffic;
 pub use objects::OBJECT_BYTES;
 pub use owned::{Owned, Passes};
@@ -73,3 +74,4 @@ pub use pool::{Rendezvous, WorkerPool};
 pub use serve::{Contact, Leave, Load, Served, Serving, serve};
 pub use settings::{CREDIT, Settings};
 pub use start::start;
+pub use status::{Snapshot, State, Status};

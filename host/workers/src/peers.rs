@@ -69,7 +69,8 @@ async fn send(
 ) {
     let mut left: Option<Message> = None;
     loop {
-        let dialled = dial(&address, &token, hello.clone(), Duration::ZERO, || {}).await;
+        let dialled =
+            dial(&address, std::slice::from_ref(&token), hello.clone(), Duration::ZERO, || {}).await;
         if let Ok(Dialled { mut sender, receiver, .. }) = dialled {
             let done = tokio::select! {
                 done = write(&mut sender, between, &mut messages, &mut left) => done,

@@ -53,6 +53,11 @@ impl Room {
         self.peak
     }
 
+    /// Returns the total size of cached and owned tensors, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.saturating_add(self.beside)
+    }
+
     /// Records the size of the parameters that the worker owns, in bytes. Removes the cached
     /// tensors that no longer fit within the limit.
     pub(super) fn beside(&mut self, bytes: u64) {
@@ -124,13 +129,13 @@ impl Room {
 
     /// Returns true if `bytes` more bytes are within the limit.
     fn fits(&self, bytes: u64) -> bool {
-        self.bytes.saturating_add(self.beside).saturating_add(bytes) <= self.most
+        self.bytes().saturating_add(bytes) <= self.most
     }
 
     /// Inserts a tensor that fits within the limit, and updates the byte counts.
     fn insert(&mut self, kept: Kept) {
         self.bytes += kept.bytes;
-        self.peak = self.peak.max(self.bytes.saturating_add(self.beside));
+        self.peak = self.peak.max(self.bytes());
         self.order.push_back(kept.key.cache_key());
         self.kept.insert(kept.key.cache_key(), kept);
     }

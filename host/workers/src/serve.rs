@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use eciton_connect::{Dialled, Error as ConnectError, Hello, Message, Token, dial};
@@ -19,6 +19,7 @@ use super::incoming::{Incoming, Work, leave, read, write};
 use super::owned::{Owned, Passes};
 use super::peers::{self, Peers};
 use super::room::Room;
+use super::status::Status;
 
 /// Maximum number of received messages that wait to be processed. Further messages stay in the
 /// connection.
@@ -33,8 +34,9 @@ pub type Load = Box<dyn FnMut(&str, &[u8]) -> Result<Arc<Kernel>, Error> + Send>
 pub struct Serving<'a> {
     /// Address of the host, in the form `HOST:PORT`.
     pub address: &'a str,
-    /// Token with which the worker authenticates to the host.
-    pub token: &'a Token,
+    /// Tokens with which the worker may authenticate to the host. It uses one that no other worker
+    /// uses.
+    pub tokens: &'a [Token],
     /// Maximum time for which the worker tries to connect to a host that does not respond.
     pub patience: Duration,
     /// Maximum number of bytes of objects and rows that the worker caches.
@@ -47,6 +49,8 @@ pub struct Serving<'a> {
     pub owned: Box<dyn Owned>,
     /// Switch with which the caller asks the worker to leave the run.
     pub leave: &'a Leave,
+    /// Status of the process, which this worker updates.
+    pub status: &'a Arc<Status>,
     /// Number of the task at which the worker ends without an answer, to test failures. `None` for
     /// never.
     pub fail_at: Option<u64>,
@@ -54,7 +58,7 @@ pub struct Serving<'a> {
 
 impl std::fmt::Debug for Serving<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Serving({}, {:?})", self.address, self.token)
+        write!(f, "Serving({}, {:?})", self.address, self.tokens)
     }
 }
 
@@ -97,6 +101,8 @@ pub struct Served {
     pub again: bool,
     /// True if the connection has ended without a message of the host.
     pub lost: bool,
+    /// Number of the token that the run has admitted. `None` if the worker was not admitted.
+    pub token: Option<u32>,
 }
 
 /// Event of a worker's connection, for messages to the user.
@@ -125,6 +131,7 @@ pub fn serve(serving: Serving<'_>, mut told: impl FnMut(Contact<'_>)) -> Result<
     let hello = Hello {
         version: 0,
         token: 0,
+        has_others: false,
         proof: String::new(),
         numeric_classes: eciton_tensor::simd::classes().into_iter().map(str::to_owned).collect(),
         pid: std::process::id(),
@@ -134,16 +141,16 @@ pub fn serve(serving: Serving<'_>, mut told: impl FnMut(Contact<'_>)) -> Result<
     let mut left = serving.leave.0.subscribe();
     let nothing = |reason: String| {
         let (run, tasks, peak_cache_bytes) = (String::new(), 0, 0);
-        Served { run, tasks, peak_cache_bytes, reason, again: false, lost: false }
+        Served { run, tasks, peak_cache_bytes, reason, again: false, lost: false, token: None }
     };
     let dialled = runtime.block_on(async {
-        let (address, token, patience) = (serving.address, serving.token, serving.patience);
+        let (address, tokens, patience) = (serving.address, serving.tokens, serving.patience);
         tokio::select! {
-            dialled = dial(address, token, hello.clone(), patience, || told(Contact::Waits)) => dialled.map(Some),
+            dialled = dial(address, tokens, hello.clone(), patience, || told(Contact::Waits)) => dialled.map(Some),
             _ = left.wait_for(|left| *left) => Ok(None),
         }
     });
-    let Dialled { welcome, receiver, sender, local } = match dialled {
+    let Dialled { welcome, receiver, sender, local, token } = match dialled {
         Ok(Some(dialled)) => dialled,
         Ok(None) => return Ok(nothing("the worker left before a run had a place for it".to_owned())),
         Err(ConnectError::Ended(reason)) => return Ok(nothing(reason)),
@@ -166,9 +173,10 @@ pub fn serve(serving: Serving<'_>, mut told: impl FnMut(Contact<'_>)) -> Result<
     }
     let silence = Duration::from_millis(welcome.silence_ms);
     let late = (runtime.handle().clone(), inwards.downgrade(), silence);
-    let writing = runtime.spawn(write(sender, outwards, between));
+    let writing = runtime.spawn(write(sender, outwards, between, serving.status.clone()));
+    let status = serving.status.clone();
     let reading = runtime.spawn(async move {
-        let ended = read(receiver, inwards.clone()).await;
+        let ended = read(receiver, inwards.clone(), &status).await;
         // Connections to other workers still hold senders of the channel, so it does not close by
         // itself.
         drop(inwards.send(Incoming::Ended).await);
@@ -186,6 +194,7 @@ pub fn serve(serving: Serving<'_>, mut told: impl FnMut(Contact<'_>)) -> Result<
         waiting: VecDeque::new(),
         room: Room::new(serving.cache_bytes),
         owned: serving.owned,
+        status: serving.status.clone(),
         done: 0,
         passed: 0,
     };
@@ -200,6 +209,7 @@ pub fn serve(serving: Serving<'_>, mut told: impl FnMut(Contact<'_>)) -> Result<
             reason: "the worker exited at the task that --fail-at names".to_owned(),
             again: false,
             lost: false,
+            token: Some(token),
         });
     }
     drop(out);
@@ -210,7 +220,7 @@ pub fn serve(serving: Serving<'_>, mut told: impl FnMut(Contact<'_>)) -> Result<
         reason.map_err(|e| ConnectError::Message { what: "reading".to_owned(), reason: e.to_string() })?;
     let lost = ended.is_err();
     let (reason, again) = ended.unwrap_or_else(|error| (error.to_string(), true));
-    Ok(Served { run, tasks, peak_cache_bytes, reason, again, lost })
+    Ok(Served { run, tasks, peak_cache_bytes, reason, again, lost, token: Some(token) })
 }
 
 /// State of a worker that serves a run.
@@ -230,6 +240,7 @@ struct Worker {
     waiting: VecDeque<(u64, Work)>,
     room: Room,
     owned: Box<dyn Owned>,
+    status: Arc<Status>,
     done: u64,
     /// Bytes of matrix values sent to other workers since the last answer.
     passed: u64,
@@ -329,6 +340,7 @@ impl Worker {
         out: &mpsc::UnboundedSender<Message>,
         fail_at: Option<u64>,
     ) -> Option<bool> {
+        let begun = Instant::now();
         let answer = match &work {
             // Tasks keep their order, so that a lane has no more micro-batches than allowed.
             Work::Task(_) if !late && self.waiting.iter().any(|(_, work)| matches!(work, Work::Task(_))) => {
@@ -343,7 +355,10 @@ impl Worker {
             _ => false,
         };
         match answer.filter(|answer| !waits(answer)) {
-            Some(answer) => self.answer(answer, out, fail_at),
+            Some(answer) => {
+                self.status.task(begun.elapsed(), self.room.bytes());
+                self.answer(answer, out, fail_at)
+            }
             None => {
                 self.waiting.push_back((number, work));
                 None

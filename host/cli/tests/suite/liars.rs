@@ -153,7 +153,7 @@ pub(crate) async fn stand_between(
     started: std::sync::mpsc::Sender<Child>,
 ) -> Between {
     let token = Token::read(&folder.join("tokens/worker-0.token")).unwrap();
-    let dialled = dial(address, &token, hello(), Duration::ZERO, || {}).await;
+    let dialled = dial(address, std::slice::from_ref(&token), hello(), Duration::ZERO, || {}).await;
     let Dialled { welcome, receiver, sender, .. } = dialled.unwrap();
     let certificate = Certificate::new().unwrap();
     let own = certificate.token(0).unwrap();
@@ -171,6 +171,7 @@ pub(crate) fn hello() -> Hello {
     Hello {
         version: 0,
         token: 0,
+        has_others: false,
         proof: String::new(),
         numeric_classes,
         pid: 1,
@@ -269,7 +270,11 @@ async fn stand_in(
     tokio::spawn(async move {
         while let Some(Joined { seat, receiver, sender, .. }) = listener.next().await {
             let token = tokens.iter().find(|token| token.number == seat.token).unwrap();
-            let Ok(dialled) = dial(&address, token, hello(), Duration::ZERO, || {}).await else { continue };
+            let Ok(dialled) =
+                dial(&address, std::slice::from_ref(token), hello(), Duration::ZERO, || {}).await
+            else {
+                continue;
+            };
             tokio::spawn(async move {
                 let spoiler = |seed| Some(Spoiler::new(seed, 10));
                 tokio::join!(

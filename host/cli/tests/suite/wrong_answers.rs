@@ -330,7 +330,8 @@ fn a_failure_that_is_reproduced_elsewhere_ends_the_run() {
 async fn pester(folder: &Path, address: &str) {
     let token = Token::read(&folder.join("tokens/worker-0.token")).unwrap();
     loop {
-        let Ok(dialled) = dial(address, &token, hello(), Duration::ZERO, || {}).await else {
+        let Ok(dialled) = dial(address, std::slice::from_ref(&token), hello(), Duration::ZERO, || {}).await
+        else {
             tokio::time::sleep(Duration::from_millis(5)).await;
             continue;
         };

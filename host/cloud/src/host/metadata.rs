@@ -68,6 +68,16 @@ pub(crate) async fn ask(sources: &Sources, region: &str, zone: Option<&str>) -> 
 
 /// Reads the region and the zone from the EC2 service. Returns `None` if it does not respond.
 async fn of_instance(endpoint: Option<&str>) -> Option<Found> {
+    let client = client(endpoint)?;
+    let region = client.get("/latest/meta-data/placement/region").await.ok()?;
+    let zone = client.get("/latest/meta-data/placement/availability-zone").await.ok();
+    let region = named(region.as_ref())?;
+    Some(Found { service: "EC2", region, zone: zone.and_then(|zone| named(zone.as_ref())) })
+}
+
+/// Returns a client of the EC2 service at `endpoint`. If that is `None`, the AWS SDK chooses the
+/// address.
+pub(super) fn client(endpoint: Option<&str>) -> Option<imds::Client> {
     let provider = ProviderConfig::without_region().with_http_client(s3::http::client(true).ok()?);
     let mut builder = imds::Client::builder()
         .configure(&provider)
@@ -78,11 +88,7 @@ async fn of_instance(endpoint: Option<&str>) -> Option<Found> {
     if let Some(endpoint) = endpoint {
         builder = builder.endpoint(endpoint).ok()?;
     }
-    let client = builder.build();
-    let region = client.get("/latest/meta-data/placement/region").await.ok()?;
-    let zone = client.get("/latest/meta-data/placement/availability-zone").await.ok();
-    let region = named(region.as_ref())?;
-    Some(Found { service: "EC2", region, zone: zone.and_then(|zone| named(zone.as_ref())) })
+    Some(builder.build())
 }
 
 /// Reads the region and the zone from the ECS service. Returns `None` if it does not respond.

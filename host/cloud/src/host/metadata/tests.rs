@@ -19,6 +19,8 @@ enum Serves {
     Instance(&'static str, &'static str),
     /// ECS: a task's metadata.
     Task(&'static str),
+    /// EC2: the instance's id, and the second text at the first path.
+    Notice(&'static str, &'static str),
     /// Accepts connections and never answers.
     Silence,
 }
@@ -77,7 +79,7 @@ fn serve(stream: TcpStream, serves: Serves, seen: &Mutex<Vec<String>>) {
         let with_token = header("x-aws-ec2-metadata-token").as_deref() == Some(TOKEN);
         let (status, body, more) = match (serves, request[0], request[1]) {
             (Serves::Silence, ..) => continue,
-            (Serves::Instance(..), "PUT", "/latest/api/token") => {
+            (Serves::Instance(..) | Serves::Notice(..), "PUT", "/latest/api/token") => {
                 let ttl = header("x-aws-ec2-metadata-token-ttl-seconds").unwrap_or_default();
                 match ttl.parse::<u32>() {
                     Ok(1..=21_600) => {
@@ -88,12 +90,18 @@ fn serve(stream: TcpStream, serves: Serves, seen: &Mutex<Vec<String>>) {
                 }
             }
             // The second version of the service refuses requests without its token.
-            (Serves::Instance(..), "GET", _) if !with_token => ("401 Unauthorized", "", String::new()),
+            (Serves::Instance(..) | Serves::Notice(..), "GET", _) if !with_token => {
+                ("401 Unauthorized", "", String::new())
+            }
             (Serves::Instance(region, zone), "GET", path) => match path {
                 "/latest/meta-data/placement/region" => ("200 OK", region, String::new()),
                 "/latest/meta-data/placement/availability-zone" => ("200 OK", zone, String::new()),
                 _ => ("404 Not Found", "", String::new()),
             },
+            (Serves::Notice(..), "GET", "/latest/meta-data/instance-id") => ("200 OK", "i-1", String::new()),
+            (Serves::Notice(at, text), "GET", path) if path == format!("/latest/meta-data/{at}") => {
+                ("200 OK", text, String::new())
+            }
             (Serves::Task(task), "GET", "/v4/abc/task") => ("200 OK", task, String::new()),
             _ => ("404 Not Found", "", String::new()),
         };
@@ -167,4 +175,31 @@ fn where_no_metadata_answers_home_is_assumed_soon() {
     }
     let off = Sources { instance_off: true, ..instance(silent.url()) };
     assert!(host(&off, None).because.contains("AWS_EC2_METADATA_DISABLED"));
+}
+
+#[test]
+fn a_notice_of_an_interruption_is_passed_on() {
+    let soon = Duration::from_millis(5);
+    let noticed = |serves: Serves| {
+        let service = Service::start(serves);
+        let runtime = crate::runtime::runtime(1).unwrap();
+        runtime.block_on(async {
+            let url = service.url();
+            let waits = super::super::interruption::notice(Some(&url), soon);
+            tokio::time::timeout(Duration::from_millis(500), waits).await.ok()
+        })
+    };
+    let spot = r#"{"action": "terminate", "time": "2026-11-29T23:30:00Z"}"#;
+    let text = noticed(Serves::Notice("spot/instance-action", spot)).unwrap().unwrap();
+    assert_eq!(text, "EC2 will interrupt this spot instance (action terminate at 2026-11-29T23:30:00Z)");
+    let text =
+        noticed(Serves::Notice("spot/instance-action", "{\"action\": \"\u{1b}[31m\"}")).unwrap().unwrap();
+    assert_eq!(text, "EC2 will interrupt this spot instance");
+    let state = "autoscaling/target-lifecycle-state";
+    let text = noticed(Serves::Notice(state, "Terminated")).unwrap().unwrap();
+    assert_eq!(text, "the Auto Scaling group will terminate this instance");
+    // An instance in service has no notice, and a machine elsewhere has no service.
+    assert_eq!(noticed(Serves::Notice(state, "InService")), None);
+    assert_eq!(noticed(Serves::Notice("other", "")), None);
+    assert_eq!(noticed(Serves::Task("")), Some(None));
 }
