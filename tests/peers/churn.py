@@ -192,9 +192,11 @@ def crowd(steps, leaves):
                     self.dies = time.time() + mean() if leaves else float("inf")
 
         def kill(self):
+            # The next worker may have the place before this process has been waited for.
+            at = time.time()
             self.process.kill(), self.process.wait()
             if self.place is not None:
-                events.append((time.time(), self.place, False))
+                events.append((at, self.place, False))
 
     readers = [threading.Thread(target=lambda name=name, pipe=pipe: told.update({name: pipe.read()}))
                for name, pipe in [("out", process.stdout), ("err", process.stderr)]]
@@ -260,10 +262,10 @@ def beside_the_simulator():
     print(f"repeated steps: {repeated} ({workers['again']} for lost rows, {workers['retries']} in flight); simulated "
           f"{found['again'] + found['retries']} ({found['again']}, {found['retries']}); by loss {repeated / left:.2f} and "
           f"{(found['again'] + found['retries']) / max(found['losses'], 1):.2f}")
-    recovery, expected = values(summary) - steps * per_step, found["sent_bytes"] - found["rounds"] * quiet["sent_bytes"] / quiet["rounds"]
-    print(f"bytes of recovery: {recovery / 1e6:.1f} MB, {recovery / left / 1e3:.0f} kB a loss; simulated {expected / 1e6:.1f} MB, "
-          f"{expected / max(found['losses'], 1) / 1e3:.0f} kB; an undisturbed step {per_step / 1e3:.0f} kB, simulated "
-          f"{quiet['sent_bytes'] / quiet['rounds'] / 1e3:.0f} kB")
+    # Rows have 4 bytes a value, and those of the simulated model 2. Bytes are therefore counted in undisturbed steps.
+    recovery, expected = values(summary) / per_step - steps, found["sent_bytes"] * quiet["rounds"] / quiet["sent_bytes"] - found["rounds"]
+    print(f"bytes of recovery: those of {recovery:.1f} undisturbed steps of {per_step / 1e6:.1f} MB; simulated {expected:.1f}; workers "
+          f"with a place that left in the simulation: {found['losses']}")
     return not equal
 
 

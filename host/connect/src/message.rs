@@ -16,7 +16,7 @@ use crate::secret::Token;
 pub(crate) const VERSION: u32 = 10;
 
 /// First message of a worker, with which it proves its token.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
     /// Version of the protocol that the worker uses.

@@ -108,16 +108,7 @@ fn peer() -> SocketAddr {
 }
 
 fn hello() -> Hello {
-    Hello {
-        version: 0,
-        token: 0,
-        has_others: false,
-        proof: String::new(),
-        numeric_classes: vec!["portable-1".to_owned()],
-        pid: 1,
-        keeps_bytes: 0,
-        memory_bytes: None,
-    }
+    Hello { numeric_classes: vec!["portable-1".to_owned()], pid: 1, ..Hello::default() }
 }
 
 impl Run {

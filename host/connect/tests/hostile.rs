@@ -16,16 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 const PATIENCE: Duration = Duration::from_millis(300);
 
 fn hello() -> Hello {
-    Hello {
-        version: 0,
-        token: 0,
-        has_others: false,
-        proof: String::new(),
-        numeric_classes: vec!["portable-1".to_owned()],
-        pid: 1,
-        keeps_bytes: 0,
-        memory_bytes: None,
-    }
+    Hello { numeric_classes: vec!["portable-1".to_owned()], pid: 1, ..Hello::default() }
 }
 
 fn welcome(silence_ms: u64) -> Welcome {

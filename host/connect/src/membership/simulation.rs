@@ -365,7 +365,7 @@ impl World {
         if faults && self.random.chance(12) {
             self.fault()?;
         }
-        if self.host.is_some() && self.random.chance(2) {
+        if self.host.is_some() && self.random.chance(8) {
             self.connect(None, u32::MAX);
         }
         if self.host.is_none() && self.now >= self.starts_at {
