@@ -217,8 +217,10 @@ def crowd(steps, leaves):
             joins = now + 0.35 * mean()
             there += [Worker()] if len(there) < 6 else []
     ended = time.time()
+    time.sleep(1)
     for worker in there:
-        worker.process.wait(20)
+        # One that was dialling when the run ended tries for a minute.
+        worker.process.kill(), worker.process.wait()
     for reader in readers:
         reader.join()
     if process.returncode:
