@@ -45,7 +45,10 @@ fn run(program: &Program, engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 
                 }
                 Action::Update { round } => waiting.push(Event::Updated { round }),
                 Action::Evaluate { round } => waiting.push(Event::Evaluated { round }),
-                Action::Commit(_) | Action::RoundFinished { .. } | Action::Finished { .. } => {}
+                Action::Commit(_)
+                | Action::Share { .. }
+                | Action::RoundFinished { .. }
+                | Action::Finished { .. } => {}
             }
         }
     }

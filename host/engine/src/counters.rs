@@ -11,6 +11,8 @@ pub struct Counters {
     /// Number of submitted steps of the host. Each has one attempt, which no other counter
     /// includes.
     pub host_steps: u64,
+    /// Number of steps of other hosts whose rows were written here.
+    pub received: u64,
     /// Number of first attempts at tasks (steps that functions or workers may run).
     pub tasks: u64,
     /// Number of attempts that were launched because another attempt at the task had failed.

@@ -5,6 +5,7 @@ mod answers;
 mod lanes;
 mod progress;
 mod readings;
+mod received;
 
 use crate::attempts::{Attempts, Progress};
 use crate::counters::Counters;
@@ -66,6 +67,10 @@ pub struct Engine {
     done: Vec<u32>,
     /// Number of intervals that have finished each round in flight.
     completed: Vec<u32>,
+    /// Number of intervals of this host that have finished each round in flight.
+    completed_own: Vec<u32>,
+    /// Reports about intervals of other hosts that arrived before their round.
+    early: received::Early,
     phase: Phase,
     track: Track,
     /// Number of rounds that are complete, including their update and evaluation.
@@ -98,6 +103,8 @@ struct StageInfo {
     followers: std::ops::Range<u32>,
     /// Stages whose rows of all intervals this stage reads, in ascending order.
     reads: Vec<u16>,
+    /// True if steps of other intervals wait for this stage, so that hosts report it to each other.
+    travels: bool,
     pace: Pace,
 }
 
@@ -120,6 +127,15 @@ struct IntervalInfo {
     left: u32,
     /// Version of the weights that the tasks of the interval read in the current round.
     weights: Version,
+    /// Latest round that another host has finished on its interval. `None` before the first one.
+    ended: Option<Round>,
+}
+
+impl IntervalInfo {
+    /// Creates the state of an interval before its first round.
+    fn new(weights: Version) -> Self {
+        Self { round: None, left: 0, weights, ended: None }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,11 +208,19 @@ impl Engine {
             // A program has at most 2^16 stages.
             let waits = u32::try_from(needed.len()).unwrap_or(u32::MAX);
             let place = program.place(StageId(id));
-            stages.push(StageInfo { place, waits, followers: 0..0, reads, pace: Pace::default() });
+            stages.push(StageInfo {
+                place,
+                waits,
+                followers: 0..0,
+                reads,
+                travels: false,
+                pace: Pace::default(),
+            });
         }
         let mut followers = Vec::new();
         for (stage, after) in stages.iter_mut().zip(after) {
             let start = u32::try_from(followers.len()).unwrap_or(u32::MAX);
+            stage.travels = after.iter().any(|(_, scope)| *scope == Scope::All);
             followers.extend(after);
             stage.followers = start..u32::try_from(followers.len()).unwrap_or(u32::MAX);
         }
@@ -212,7 +236,7 @@ impl Engine {
             settings,
             trains: program.trains(),
             steps: vec![idle; count * intervals as usize],
-            intervals: vec![IntervalInfo { round: None, left: 0, weights: Version(0) }; intervals as usize],
+            intervals: vec![IntervalInfo::new(Version(0)); intervals as usize],
             readings,
             ready: BinaryHeap::new(),
             handed_out: 0,
@@ -220,6 +244,8 @@ impl Engine {
             spread,
             done: vec![0; count * spread as usize],
             completed: vec![0; spread as usize],
+            completed_own: vec![0; spread as usize],
+            early: received::Early::default(),
             stages,
             followers,
             phase: Phase::Ready,
@@ -263,10 +289,12 @@ impl Engine {
         self.weights = weights;
         self.settings.weights = weights;
         self.goes_on = false;
-        self.intervals.fill(IntervalInfo { round: None, left: 0, weights });
+        self.intervals.fill(IntervalInfo::new(weights));
         self.forget_ready();
         self.done.fill(0);
         self.completed.fill(0);
+        self.completed_own.fill(0);
+        self.early.clear();
         self.over = 0;
         self.finished = Round(first.0.saturating_sub(1));
         self.furthest = first;
@@ -295,6 +323,10 @@ impl Engine {
             Event::Completed { key, took_us } => self.completed(key, took_us),
             Event::Overdue(key) => self.overdue(key),
             Event::Failed { key, retryable } => self.failed(key, retryable),
+            Event::Received(step) => self.received(step),
+            Event::Shared { first, end, round } => self.shared((first, end), round),
+            Event::EndAfter { round } => self.end_after(round),
+            Event::SynchroniseFrom { round } => self.synchronise_from(round),
             Event::Updated { round } => self.updated(round),
             Event::Evaluated { round } => self.evaluated(round),
             Event::Synchronise => self.synchronise(),
@@ -382,8 +414,9 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn alive(&self) -> u64 {
         let tasks = self.stages.iter().zip(self.steps.chunks(self.settings.intervals as usize));
-        let tasks = tasks.filter(|(stage, _)| stage.place.is_task()).flat_map(|(_, steps)| steps);
-        tasks.map(|step| u64::from(step.attempts.alive())).sum()
+        let tasks = tasks.filter(|(stage, _)| stage.place.is_task()).flat_map(|(_, steps)| (0..).zip(steps));
+        let own = tasks.filter(|(interval, _)| self.owns(*interval));
+        own.map(|(_, step)| u64::from(step.attempts.alive())).sum()
     }
 
     /// Returns the newest attempt at each submitted step that has not ended, which are the attempts
@@ -406,7 +439,7 @@ impl Engine {
     pub fn parked(&self) -> impl Iterator<Item = Parked> + '_ {
         let active = self.phase == Phase::Running;
         let numbers = 0..self.settings.intervals;
-        numbers.filter(move |_| active).filter_map(|interval| {
+        numbers.filter(move |&interval| active && self.owns(interval)).filter_map(|interval| {
             let info = self.intervals.get(interval as usize)?;
             let round = info.round?;
             let waits_for = if info.left == 0 {
@@ -436,9 +469,10 @@ impl Engine {
         })
     }
 
-    /// Returns true if the steps of `stage` are tasks, which functions or workers may run.
-    fn is_task(&self, stage: StageId) -> bool {
-        self.stages.get(stage.index()).is_some_and(|stage| stage.place.is_task())
+    /// Returns true if the step of `stage` on `interval` is a task, which functions or workers may
+    /// run.
+    fn is_task(&self, stage: StageId, interval: IntervalId) -> bool {
+        self.owns(interval.0) && self.stages.get(stage.index()).is_some_and(|stage| stage.place.is_task())
     }
 
     /// Returns the index in `steps` of the step of `stage` on `interval`.
@@ -469,6 +503,14 @@ fn check(program: &Program, settings: &Settings) -> Result<(), Error> {
     }
     if let Some(most) = settings.in_flight {
         within("steps in flight", u64::from(most), MAX_STEPS)?;
+    }
+    if let Some((first, end)) = settings.own {
+        within("end of the host's intervals", end.into(), intervals)?;
+        within("intervals of the host", u64::from(end.saturating_sub(first)), intervals)?;
+        if settings.lanes.count > 0 {
+            let message = "lanes and several hosts exclude each other".to_owned();
+            return Err(Error::Pipeline { message });
+        }
     }
     settings.pipeline.check().map_err(|error| Error::Pipeline { message: error.to_string() })?;
     if settings.pipeline.mode == Mode::Async {

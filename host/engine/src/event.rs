@@ -1,6 +1,6 @@
 //! Events that the driver reports to the engine, and actions that the engine returns.
 
-use eciton_types::{Location, Round, Task, TaskKey};
+use eciton_types::{Location, Round, Step, Task, TaskKey};
 
 /// A report of the driver to the engine. Rows, gradients and losses remain with the driver.
 ///
@@ -31,6 +31,35 @@ pub enum Event {
     /// An attempt has been in flight for longer than [`crate::Engine::deadline_us`] of its stage.
     /// The driver reports this once per attempt, and only if [`crate::Settings::deadlines`] is set.
     Overdue(TaskKey),
+    /// The rows of a step that another host has run have arrived, or in a synchronous run only the
+    /// report of its end. [`Action::Submit`] orders the driver to write the rows.
+    Received(Step),
+    /// Other hosts have finished a round on consecutive intervals, and the sums of the gradients of
+    /// these intervals have arrived.
+    Shared {
+        /// First of the intervals.
+        first: u32,
+        /// End of the intervals, which is not included.
+        end: u32,
+        /// The round that was finished.
+        round: Round,
+    },
+    /// The run must end after `round`. All hosts of a run receive this event with the same round,
+    /// before any of them enters a later one. [`Event::StopRequested`] is for runs on one host.
+    ///
+    /// A host enters a round only after it has the sums of all hosts of the round that is `1 +`
+    /// the staleness bound before it. If one host sends `r +` the bound with its sums of round `r`,
+    /// no host has entered a later round.
+    EndAfter {
+        /// The last round.
+        round: Round,
+    },
+    /// As [`Event::Synchronise`], from `round` on. All hosts of a run receive this event with the
+    /// same round, before any of them enters it.
+    SynchroniseFrom {
+        /// The first synchronous round.
+        round: Round,
+    },
     /// An update that [`Action::Update`] ordered has ended. The next version of the weights is
     /// available.
     Updated {
@@ -97,6 +126,13 @@ pub enum Action {
     /// Discard the results of all other attempts. The attempt need not be the newest one, and may
     /// already have been reported as failed.
     Commit(TaskKey),
+    /// This host has finished a round on all of its intervals. The driver sends the sums of their
+    /// gradients to all other hosts, which report [`Event::Shared`]. Only a run on several hosts has
+    /// this action.
+    Share {
+        /// The round that was finished.
+        round: Round,
+    },
     /// Update the weights. The driver sums up the committed gradients of the round, applies the
     /// optimiser, and publishes the next version of the weights. Versions that tasks still read
     /// remain. The driver answers with [`Event::Updated`]. If a worker with gradient sums

@@ -25,6 +25,11 @@
 //! one chunk of a lane's stages. [`Settings::lanes`] assigns stages to lanes. [`Residence`] is the
 //! location of the rows that a lane stashes from forward steps for backward steps.
 //!
+//! A run on several hosts has an engine at each. Every host runs the steps of its own intervals
+//! ([`Settings::own`]). Steps of other hosts arrive as received rows ([`Event::Received`]). Hosts send
+//! each other the sums of their gradients ([`Action::Share`], [`Event::Shared`]), and all make the same
+//! update. In rounds that read only rows of their own, the weights are those of one host, bit for bit.
+//!
 //! # Attempts
 //!
 //! The first attempt at a step is an [`Action::Submit`]. A step of the host
@@ -90,7 +95,7 @@
 //!         }
 //!         Action::Update { round } => Some(Event::Updated { round }),
 //!         Action::Evaluate { round } => Some(Event::Evaluated { round }),
-//!         Action::Commit(_) | Action::RoundFinished { .. } | Action::Finished { .. } => None,
+//!         Action::Commit(_) | Action::Share { .. } | Action::RoundFinished { .. } | Action::Finished { .. } => None,
 //!     }));
 //! }
 //! assert!(engine.is_finished());

@@ -98,6 +98,9 @@ pub struct Settings {
     /// Maximum number of steps that a worker has at the same time. The worker runs them in order.
     /// While it runs the first step, it receives the data of the next ones.
     pub credit: u32,
+    /// Intervals whose steps run at this host, as first and end, in a run on several hosts. The rows
+    /// of all others are received. `None` in a run on one host.
+    pub own: Option<(u32, u32)>,
 }
 
 impl Settings {
@@ -120,6 +123,7 @@ impl Settings {
             residence: Residence::default(),
             takeover: None,
             credit: 1,
+            own: None,
         }
     }
 

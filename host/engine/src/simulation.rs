@@ -8,6 +8,7 @@ mod apart;
 mod attempts;
 mod defects;
 mod fuzz;
+mod hosts;
 mod lanes;
 mod run;
 mod runs;

@@ -267,7 +267,7 @@ impl<'a> World<'a> {
                 Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) | Action::Again(task) => {
                     touched.insert(self.submit(task))
                 }
-                Action::Commit(_) => false,
+                Action::Commit(_) | Action::Share { .. } => false,
                 Action::Update { round } => {
                     self.tally.between_hosts(self.settings, self.work.weight_bytes);
                     self.put(us(self.work.update_s), Item::Engine(Event::Updated { round }));

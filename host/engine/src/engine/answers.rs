@@ -22,7 +22,7 @@ impl Engine {
         let at = self.lane_reported(key);
         let Some(found) = self.find(key.step()) else { return };
         let Found::Now(place) = found else { return self.report_late(found, key) };
-        let task = self.is_task(key.stage);
+        let task = self.is_task(key.stage, key.interval);
         self.held_at(key.step(), at);
         let attempts = &mut self.steps[place].attempts;
         match (attempts.progress(), attempts.report(key.attempt)) {
@@ -57,7 +57,7 @@ impl Engine {
         self.lane_reported(key);
         let Some(found) = self.find(key.step()) else { return };
         let Found::Now(place) = found else { return self.report_late(found, key) };
-        let task = self.is_task(key.stage);
+        let task = self.is_task(key.stage, key.interval);
         // The host's work writes in place, so it cannot be repeated.
         let most = if task { self.settings.attempts } else { 1 };
         let attempts = &mut self.steps[place].attempts;
@@ -134,7 +134,7 @@ impl Engine {
 
     /// Handles a report that arrives after its round or the run has ended.
     fn report_late(&mut self, found: Found, key: TaskKey) {
-        let waited = self.is_task(key.stage)
+        let waited = self.is_task(key.stage, key.interval)
             && self.counters.in_flight() > 0
             && match found {
                 Found::Now(place) | Found::Over(place) => {

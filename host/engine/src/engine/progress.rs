@@ -71,19 +71,26 @@ impl Engine {
         if u64::from(ahead) > u64::from(self.over) + u64::from(self.bound(round)) {
             return;
         }
+        let own = self.owns(interval);
         for stage in 0..self.stages.len() {
             let place = self.place(stage, interval);
-            self.steps[place].waits = self.stages[stage].waits;
+            // A step of another host waits for its rows to arrive.
+            self.steps[place].waits = if own { self.stages[stage].waits } else { 1 };
             let lost = info.round.map_or(0, |before| self.steps[place].attempts.renew(before));
             self.counters.lost += u64::from(lost);
         }
         let weights = self.version(round);
         let info = &mut self.intervals[interval as usize];
         info.round = Some(round);
-        // A program has at most 2^16 stages.
-        info.left = self.stages.len() as u32;
+        // Another host reports the steps that others wait for, and the end of the round. A program
+        // has at most 2^16 stages.
+        let reported = 1 + self.stages.iter().filter(|stage| stage.travels).count();
+        info.left = if own { self.stages.len() } else { reported } as u32;
         info.weights = weights;
         self.furthest = self.furthest.max(round);
+        if !own {
+            return self.take_early(interval, round);
+        }
         for stage in 0..self.stages.len() {
             if self.stages[stage].waits == 0 {
                 self.start(stage, interval);
@@ -103,8 +110,10 @@ impl Engine {
     }
 
     /// Submits a ready step, or queues it if the maximum number of steps is in flight.
-    fn start(&mut self, stage: usize, interval: u32) {
-        if self.lane_of(stage).is_some() {
+    pub(super) fn start(&mut self, stage: usize, interval: u32) {
+        if !self.owns(interval) {
+            self.launch(stage, interval);
+        } else if self.lane_of(stage).is_some() {
             let round = self.intervals[interval as usize].round.unwrap_or_default();
             // A program has at most 2^16 stages.
             let (stage, interval) = (StageId(stage as u16), IntervalId(interval));
@@ -149,12 +158,14 @@ impl Engine {
         }
         let place = self.place(stage, interval);
         let attempt = self.steps[place].attempts.launch();
-        self.handed_out += u32::from(self.is_limited(stage));
+        let own = self.owns(interval);
+        self.handed_out += u32::from(own && self.is_limited(stage));
         let step = Step { round, stage: StageId(number), interval: IntervalId(interval) };
-        if !self.is_exact(round) {
+        if own && !self.is_exact(round) {
             self.open_reading(step);
         }
         let count = match self.stages[stage].place {
+            _ if !own => &mut self.counters.received,
             Place::Host => &mut self.counters.host_steps,
             Place::Anywhere | Place::Lane(_) => &mut self.counters.tasks,
         };
@@ -204,31 +215,47 @@ impl Engine {
     pub(super) fn done(&mut self, place: usize, step: Step) {
         self.steps[place].attempts.done();
         self.intervals[step.interval.index()].left -= 1;
-        self.handed_out -= u32::from(self.is_limited(step.stage.index()));
-        self.lane_done(step);
+        let own = self.owns(step.interval.0);
+        if own {
+            self.handed_out -= u32::from(self.is_limited(step.stage.index()));
+            self.lane_done(step);
+        }
         let exact = self.is_exact(step.round);
         let all_done = self.count(step) == self.settings.intervals;
         for follower in self.stages[step.stage.index()].followers.clone() {
             let (stage, scope) = self.followers[follower as usize];
             match scope {
-                Scope::Own => self.tell(usize::from(stage), step.interval.0),
-                // The step may read older rows of the other intervals.
-                Scope::All if !exact => self.tell(usize::from(stage), step.interval.0),
                 // Barrier: all intervals have published their rows.
-                Scope::All if all_done => {
-                    for interval in 0..self.settings.intervals {
+                Scope::All if exact && all_done => {
+                    for interval in self.own() {
                         self.tell(usize::from(stage), interval);
                     }
                 }
-                Scope::All => {}
+                Scope::All if exact => {}
+                // Otherwise, the step may read older rows of the other intervals.
+                Scope::Own | Scope::All if own => self.tell(usize::from(stage), step.interval.0),
+                Scope::Own | Scope::All => {}
             }
         }
-        if self.intervals[step.interval.index()].left == 0 {
-            let at = self.counted(step.round);
-            self.completed[at] += 1;
-            self.enter(step.interval.0);
-            self.advance();
+        self.finish_interval(step);
+    }
+
+    /// Records that the interval of `step` has finished the round of `step`, if it has.
+    pub(super) fn finish_interval(&mut self, step: Step) {
+        if self.intervals[step.interval.index()].left > 0 {
+            return;
         }
+        let at = self.counted(step.round);
+        self.completed[at] += 1;
+        if self.settings.own.is_some() && self.owns(step.interval.0) {
+            self.completed_own[at] += 1;
+            let early = u32::from(planted!(self, SharedEarly));
+            if self.completed_own[at] + early == self.own().len() as u32 {
+                self.actions.push_back(Action::Share { round: step.round });
+            }
+        }
+        self.enter(step.interval.0);
+        self.advance();
     }
 
     /// Increments the number of intervals that have finished the stage of `step` in its round.
@@ -313,6 +340,7 @@ impl Engine {
         self.finished = round;
         let at = self.counted(round);
         self.completed[at] = 0;
+        self.completed_own[at] = 0;
         let stages = self.stages.len();
         self.done[at * stages..(at + 1) * stages].fill(0);
         self.over += 1;

@@ -61,6 +61,14 @@ pub(crate) enum Planted {
     /// If a step reads two values from all intervals, only the first one is protected from being
     /// overwritten.
     FirstReadGuarded,
+    /// Reports of other hosts that arrive before their round are lost.
+    EarlyForgotten,
+    /// Reports of hosts that are further ahead than the staleness bound are refused.
+    EarlyBoundTooSmall,
+    /// Rows of another host that arrive twice are written twice.
+    ReceivedTwice,
+    /// A host shares its sums before its last interval has finished the round.
+    SharedEarly,
 }
 
 const ALL: [Planted; 10] = [

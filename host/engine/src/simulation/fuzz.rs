@@ -95,7 +95,7 @@ fn mess(programs: &[Program], seed: u64) -> (u64, u64) {
                 }
                 Action::Update { round } => sensible.push(Event::Updated { round }),
                 Action::Evaluate { round } => sensible.push(Event::Evaluated { round }),
-                Action::RoundFinished { .. } => {}
+                Action::Share { .. } | Action::RoundFinished { .. } => {}
                 Action::Finished { .. } => finished = true,
             }
         }

@@ -280,6 +280,7 @@ impl<'a> World<'a> {
             }
             Action::Evaluate { round } => self.put(1, Event::Evaluated { round }),
             Action::RoundFinished { .. } => self.store.over += 1,
+            Action::Share { .. } => panic!("a run on one host shares sums"),
             Action::Finished { reason, .. } => self.end = Some(reason),
         }
     }

@@ -286,6 +286,7 @@ impl<'a> Run<'a> {
                 self.world.soon(Event::Updated { round });
             }
             Action::Evaluate { round } => self.world.soon(Event::Evaluated { round }),
+            Action::Share { .. } => panic!("a run on one host shares sums"),
             Action::RoundFinished { round } => {
                 assert_eq!(round.0, self.settings.first.0 + self.store.over);
                 self.store.over += 1;

@@ -219,7 +219,7 @@ impl<'a> World<'a> {
                 Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) | Action::Again(task) => {
                     self.begin(task);
                 }
-                Action::Commit(_) => {}
+                Action::Commit(_) | Action::Share { .. } => {}
                 Action::Update { round } => {
                     let stages = self.of.stages.iter().map(|stage| stage.weights);
                     let bytes = stages.sum::<f64>() * f64::from(self.of.width);
