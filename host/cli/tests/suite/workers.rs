@@ -380,8 +380,9 @@ fn any_number_of_workers_may_remain() {
             let fails = |at: u64| if at < remain { 0 } else { task + at / 2 };
             let fail_at = format!("workers.fail_at={:?}", (0..6).map(fails).collect::<Vec<_>>());
             let over = ["--epochs", "2", "--lanes", "6", "--width", width, "--workers", "6", "--json"];
-            let line =
-                [shape, &over, &["--set", "workers.wait_s=1", "--set", &fail_at, "--out", "r"]].concat();
+            // All six connect within this time as well.
+            let wait = if remain > 0 { "workers.wait_s=60" } else { "workers.wait_s=4" };
+            let line = [shape, &over, &["--set", wait, "--set", &fail_at, "--out", "r"]].concat();
             let (code, out, err) = eciton(folder, &line);
             let ended = if remain > 0 {
                 assert_eq!(code, Some(0), "{fail_at}: {err}");
@@ -389,7 +390,7 @@ fn any_number_of_workers_may_remain() {
             } else {
                 assert_eq!(code, Some(75), "{err}");
                 assert!(
-                    err.contains("none has connected for 1 s") && err.contains("eciton resume r"),
+                    err.contains("none has connected for 4 s") && err.contains("eciton resume r"),
                     "{err}"
                 );
                 let resumed = works(folder, &["resume", "r", "--workers", "0", "--json"]);
