@@ -26,7 +26,7 @@ use crate::wire::{Receiver, Sender};
 const SILENCE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What the network does to the bytes of one direction.
+/// Faults of the network in one direction of a connection.
 #[derive(Debug, Clone, Copy)]
 struct Fault {
     /// Maximum number of bytes that arrive at once, and the time before each of these parts.

@@ -54,8 +54,8 @@ pub enum Event {
         /// The last round.
         round: Round,
     },
-    /// As [`Event::Synchronise`], from `round` on. All hosts of a run receive this event with the
-    /// same round, before any of them enters it.
+    /// The rounds from `round` on must be synchronous ([`Event::Synchronise`]). All hosts of a run
+    /// receive this event with the same round, before any of them enters it.
     SynchroniseFrom {
         /// The first synchronous round.
         round: Round,
