@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 WORKERS = ROOT / "infra/workers"
 ECITON = os.environ.get("ECITON", str(ROOT / "target/release/eciton"))
 # Exit codes after which another start changes nothing, as docs/how-to/train-on-workers.md lists them.
-FINAL = ["2", "77"]
+FINAL = ["2", "77", "80"]
 
 
 def unit():
@@ -206,7 +206,7 @@ class Service(unittest.TestCase):
             place = found["place"]
             instance.answers["/latest/meta-data/spot/instance-action"] = json.dumps({"action": "terminate", "time": "2026-11-30T00:00:00Z"})
             out, err = workers[0].process.communicate(timeout=20)
-            self.assertEqual(workers[0].process.returncode, 0, err)
+            self.assertEqual(workers[0].process.returncode, 80, err)
             self.assertIn("EC2 will interrupt this spot instance (action terminate at 2026-11-30T00:00:00Z)", err)
             self.assertIn("the worker was asked to leave", out)
             spare.until("connected")

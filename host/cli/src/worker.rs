@@ -3,7 +3,7 @@
 mod status;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use eciton_train::{CachePolicy, ConnectError, Contact, Error, Leave, Served, Status, Worker, work};
@@ -56,6 +56,10 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// Exit code of a worker that leaves because its machine will be interrupted. A service must not
+/// start it again there.
+const INTERRUPTED: u8 = 80;
+
 const AFTER_HELP: &str = "\
 Example:
   On the machine of the run:
@@ -71,9 +75,9 @@ stopped waits for it to be resumed. After SIGTERM, or when EC2 announces that it
 will interrupt the machine, a worker finishes its current task and exits. The
 run assigns its layers to the other workers.
 
-Exit codes: 0 the run has ended, or the worker left as above; 69 no run answers,
-or the connection is lost with --once; 77 the run refuses the worker; 1 any other
-failure; 2 wrong arguments.
+Exit codes: 0 the run has ended, or the worker left after a signal; 69 no run
+answers, or the connection is lost with --once; 77 the run refuses the worker;
+80 EC2 will interrupt the machine; 1 any other failure; 2 wrong arguments.
 Guide: docs/how-to/train-on-workers.md";
 
 /// Connects to the run, and executes its tasks until the run ends or a signal arrives. Then prints
@@ -93,8 +97,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             tell(format_args!("status at http://{local}/status"));
         }
     }
-    let leaves = leave.clone();
+    let (leaves, interrupted) = (leave.clone(), Arc::new(OnceLock::new()));
+    let noticed = interrupted.clone();
     eciton_exec::on_interruption(move |notice| {
+        // The exit code must be known before the worker leaves.
+        let _ = noticed.set(notice.to_owned());
         if leaves.ask() {
             tell(format_args!("{notice}; exiting after this task"));
         }
@@ -143,6 +150,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }));
     } else if !arguments.quiet {
         output.line(format_args!("{} executed; {reason}", counted(tasks, "task")));
+    }
+    if let Some(notice) = interrupted.get() {
+        return Err(Failure::Stopped { text: format!("the worker has left: {notice}"), code: INTERRUPTED });
     }
     // Without --once, the worker would have connected again.
     if lost && !leave.is_asked() { Err(Failure::Ended(reason, 69)) } else { Ok(()) }

@@ -145,7 +145,7 @@ async fn live(mut receiver: Receiver, mut sender: Sender) -> (Error, Duration) {
         while sender.send(&Message::Alive).await.is_ok() {
             sleep(SILENCE / SIGNS).await;
         }
-        std::future::pending::<()>().await;
+        std::future::pending::<std::convert::Infallible>().await
     };
     let reading = async {
         loop {
@@ -157,7 +157,7 @@ async fn live(mut receiver: Receiver, mut sender: Sender) -> (Error, Duration) {
     };
     tokio::select! {
         error = reading => (error, begun.elapsed()),
-        () = signs => unreachable!(),
+        never = signs => match never {},
     }
 }
 
