@@ -8,6 +8,7 @@ use eciton_kernel::wire::Answer;
 use eciton_types::{Location, Step, TaskKey};
 
 use crate::audit::Verdict;
+use crate::hosts::Message;
 use crate::job::Affinity;
 use crate::process::Process;
 
@@ -123,6 +124,20 @@ pub enum Completion {
         /// Location of the worker.
         at: Location,
     },
+    /// A message of another host of the run has arrived.
+    Received {
+        /// Index of the host that sent it.
+        from: u32,
+        /// The message.
+        message: Box<Message>,
+    },
+    /// Another host of the run has failed or ended, so that the run cannot continue.
+    HostFailed {
+        /// Index of the host.
+        host: u32,
+        /// The reason, and the action that the user can take.
+        reason: String,
+    },
     /// No worker that could run the waiting jobs is left.
     Deserted {
         /// The reason, and the action that the user can take.
@@ -131,16 +146,18 @@ pub enum Completion {
 }
 
 impl Completion {
-    /// Returns the pass number of the job that this report is about, or `None` for reports about
-    /// workers and audits.
+    /// Returns the pass number of the job or message that this report is about, or `None` for
+    /// reports about workers, hosts and audits.
     pub fn pass(&self) -> Option<u32> {
-        match *self {
-            Self::Ended { pass, .. } | Self::Overdue { pass, .. } => Some(pass),
+        match self {
+            Self::Ended { pass, .. } | Self::Overdue { pass, .. } => Some(*pass),
+            Self::Received { message, .. } => Some(message.pass),
             Self::WorkerFailed { .. }
             | Self::Forgot { .. }
             | Self::Warned { .. }
             | Self::Joined { .. }
             | Self::Audited { .. }
+            | Self::HostFailed { .. }
             | Self::Deserted { .. } => None,
         }
     }

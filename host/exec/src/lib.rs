@@ -51,6 +51,7 @@ pub mod emulated;
 mod executor;
 pub mod framed;
 pub mod functions;
+pub mod hosts;
 mod job;
 #[cfg(feature = "aws")]
 pub mod lambda;

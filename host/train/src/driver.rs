@@ -38,7 +38,7 @@ pub(crate) use self::op::open_stages;
 pub(crate) use self::owning::{MOST_RETURNS, give, restore};
 use self::pass::Pass;
 pub(crate) use self::pass::State;
-pub(crate) use self::rows::RowStore;
+pub(crate) use self::rows::{RowStore, WriteLease};
 pub(crate) use self::stages::{Stages, stage_bytes};
 pub(crate) use self::trained::{Best, Trained};
 pub(crate) use self::tuning::{Money, Tuning};
@@ -99,7 +99,8 @@ impl Training<'_> {
             let end = first.map(|(_, end)| end);
             course.trained.sum = course.returns.back(machine, engine, state, end)?;
         };
-        course.finish(machine, state, matches!(reason, Reason::Stopped))
+        let stopped = stages.hosts.is_some_and(|hosts| hosts.link().is_stopped());
+        course.finish(machine, state, stopped || matches!(reason, Reason::Stopped))
     }
 }
 
@@ -208,6 +209,11 @@ pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
 
 /// Calls `f` with the scores of all rows that the last evaluation stored.
 fn with_scores<T>(stages: &Stages<'_>, f: impl FnOnce(View<'_>) -> Result<T>) -> Result<T> {
+    if let Some(hosts) = stages.hosts {
+        return hosts.with_scores(|scores, columns| {
+            f(View::new(scores, scores.len().checked_div(columns).unwrap_or(0), columns))
+        });
+    }
     let slot =
         stages.program.scores.ok_or_else(|| Error::Internal("the program has no scores".to_owned()))?;
     let Matrix::Dense(scores) = stages.rows.all(slot)? else {

@@ -36,6 +36,17 @@ pub enum Error {
         /// All known names, for the message.
         known: String,
     },
+    /// The hosts of a run cannot train together.
+    #[error("several hosts: {0}")]
+    Hosts(String),
+    /// Another host of the run has failed.
+    #[error("host {host}: {reason}")]
+    HostFailed {
+        /// Index of the host.
+        host: u32,
+        /// The reason, and the action that the user can take.
+        reason: String,
+    },
     /// The data of a run are no longer at the path that the run recorded.
     #[error(
         "the run {} recorded `{source_name}` as the path of its data, but nothing exists there now; if the \

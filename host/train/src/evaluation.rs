@@ -23,6 +23,7 @@ use eciton_types::Round;
 use crate::data::{Inputs, Interval};
 use crate::driver::{Fold, RowStore, Stages, open_stages};
 use crate::error::{Error, Result};
+use crate::hosts::Exchange;
 use crate::options::Options;
 
 /// Approximate number of rows per piece. A piece is a short row range that replaces a longer
@@ -133,6 +134,13 @@ impl EvaluationPlan {
         self.pieces = if self.program.relations.is_empty() { pieces(inputs) } else { None };
         (self.folded, self.placed) = (None, true);
         Ok(self)
+    }
+
+    /// Changes the plan so that the steps are those of the training's intervals, which are divided
+    /// among several hosts.
+    pub(crate) fn on_hosts(mut self) -> Self {
+        (self.pieces, self.folded) = (None, None);
+        self
     }
 
     /// Plans the evaluations during a training if they are limited to a part of the split or to some
@@ -299,6 +307,8 @@ pub(crate) struct Evaluation {
     pub plan: EvaluationPlan,
     pub rows: RowStore,
     pub engine: Engine,
+    /// Exchange with the other hosts. `None` in a run on one host.
+    pub exchange: Option<Exchange>,
 }
 
 impl Evaluation {
@@ -334,6 +344,6 @@ impl Evaluation {
                 RowStore::new(&plan.schedule, cut, (&Pipeline::default(), &Lanes::default()), format, others)?
             }
         };
-        Ok(Self { plan, rows, engine })
+        Ok(Self { plan, rows, engine, exchange: None })
     }
 }

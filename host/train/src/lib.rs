@@ -31,6 +31,7 @@ mod error;
 mod evaluation;
 mod generate;
 mod held_out_links;
+mod hosts;
 mod image_strips;
 mod initial_weights;
 #[doc(hidden)]
@@ -71,6 +72,7 @@ mod worker;
 pub use budget::{Budget, Clock};
 pub use data::{IN_MEMORY, load, open, prepare};
 pub use dataset_cache::Published;
+pub use eciton_exec::hosts::{Fabric, InProcess};
 pub use eciton_exec::{Bill, Cost, TimeOrigin};
 pub use eciton_runs::provenance::{DataDigest, Machine, Provenance};
 pub use eciton_runs::report::{
@@ -84,6 +86,7 @@ pub use eciton_runs::{decisions, metrics_format, run_folder, schema};
 pub use eciton_workers::{ConnectError, Contact, Leave, Served, Snapshot, State, Status, Traffic};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
+pub use hosts::Hosts;
 pub use image_strips::Split;
 pub use kernels::{CachePolicy, SignedCode};
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording, read_profile};

@@ -271,7 +271,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let steps = config.executor.kind.is_here().then_some(u64::from(threads));
     // In audited rounds, gradients arrive with each answer. In others, they arrive as sums of
     // replicas.
-    let collected = config.sums_stay().then(|| sums.of_replicas(&config.lanes.lanes));
+    let collected = config.sums_stay().then(|| sums.joined(&sums.replicas(&config.lanes.lanes)));
     let here = (!config.sums_stay() || config.executor.audit > 0.0).then_some(sums);
     let [whole, written] = [collected, here].iter().flatten().fold([0, 0], |all, sums| {
         let of = sums.buffers(steps).map(|count| count * u64::from(pipeline.gradient_versions()));

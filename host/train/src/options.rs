@@ -8,6 +8,7 @@ use eciton_recipe::Workers;
 use crate::budget::Budget;
 #[cfg(doc)]
 use crate::error::Error;
+use crate::hosts::Hosts;
 use crate::kernels::{CachePolicy, SignedCode};
 use crate::logs::Recording;
 use crate::stop::Stop;
@@ -56,6 +57,8 @@ pub struct Options {
     /// A resumed run that is past this epoch trains no further. `None` means that the run trains to
     /// its end.
     pub pause_after: Option<u32>,
+    /// The hosts of the run, if there are several. `None` for a run on one host.
+    pub hosts: Option<Hosts>,
 }
 
 impl Default for Options {
@@ -75,6 +78,7 @@ impl Default for Options {
             newest_first: false,
             stop: Arc::default(),
             pause_after: None,
+            hosts: None,
             budget: None,
         }
     }

@@ -7,6 +7,7 @@ mod nan_search;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use eciton_engine::{Deadlines, Engine, Residence};
@@ -37,6 +38,7 @@ use crate::driver::{
 };
 use crate::error::{Error, Result, at};
 use crate::evaluation::{Asked, Evaluation, EvaluationPlan, Keeps};
+use crate::hosts::{self, Cut, Exchange, Link};
 use crate::image_strips::Stripped;
 use crate::initial_weights::Initial;
 use crate::kernels::Kernels;
@@ -88,6 +90,8 @@ pub(crate) struct Session {
     limited: Option<Evaluation>,
     layers: Vec<Option<Arc<Layer>>>,
     rows: RowStore,
+    /// Exchange with the other hosts. `None` in a run on one host.
+    exchange: Option<Exchange>,
     pub weights: Weights,
     /// Source of the micro-batches. `None` if each round uses all rows.
     source: Option<Arc<Source>>,
@@ -152,6 +156,12 @@ impl Session {
         settings.eval_every = config.run.eval_every.steps(epochs.rounds()).unwrap_or(0);
         settings.pipeline = config.pipeline;
         settings.lanes = config.lanes.lanes;
+        let cut = options.hosts.as_ref().map(|hosts| {
+            hosts::check(config, &inputs, &schedule)?;
+            Ok::<_, Error>((hosts, Cut::new(&inputs, hosts.count)?))
+        });
+        let cut = cut.transpose()?;
+        settings.own = cut.as_ref().map(|(hosts, cut)| cut.of(hosts.me)).map(|own| (own.start, own.end));
         settings.residence = match (config.executor.kind.has_workers(), config.workers.redundant) {
             (true, false) => Residence::Workers,
             (true, true) => Residence::Redundant,
@@ -216,11 +226,16 @@ impl Session {
                     takeover: settings.takeover(),
                     folder: config.workers.own().then_some(&folder),
                 };
-                Owners::new(wanted, (atoms, nodes, sums.tops(&config.lanes.lanes)))?
+                Owners::new(wanted, (atoms, nodes, sums.tops(&sums.replicas(&config.lanes.lanes))))?
             }
         };
         let (optimiser, pipeline) = (&config.optimiser, &config.pipeline);
-        let mut weights = Weights::new(&program, optimiser, pipeline, (&sums, &config.lanes.lanes), owners)?;
+        let runs = match &cut {
+            Some((_, cut)) => cut.runs().collect(),
+            None => sums.replicas(&config.lanes.lanes),
+        };
+        let host = options.hosts.as_ref().map(|hosts| hosts.me);
+        let mut weights = Weights::new(&program, optimiser, pipeline, (&sums, &runs), (owners, host))?;
         let engine = Engine::new(&schedule, settings)?;
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
         // Each lane has its own thread or worker. The driver has another thread, for which no lane
@@ -229,6 +244,10 @@ impl Session {
         let threads = threads.max(if lanes == 0 { 0 } else { lanes.saturating_add(1) });
         let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first, lanes };
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
+        let link = cut.map(|(hosts, cut)| Rc::new(Link::new(hosts, cut, (&options.stop, local.inbox()))));
+        let exchange = |program, columns| {
+            link.as_ref().map(|link| Exchange::new(link, program, &inputs, columns)).transpose()
+        };
         let charged = executor.kind.is_charged();
         // The price list is read before anything is spent, because an unreadable list must not end
         // a run.
@@ -264,11 +283,16 @@ impl Session {
         let limited = limited
             .map(|plan| Evaluation::new(plan, &inputs, (settings, lanes), format, others))
             .transpose()?;
+        let evaluation = if link.is_some() { evaluation.on_hosts() } else { evaluation };
+        let scores = exchange(&evaluation.schedule, Some(inputs.shape.classes))?;
+        let exchange = exchange(&schedule, None)?;
         let evaluation = Evaluation::new(evaluation, &inputs, (settings, lanes), format, others)?;
+        let evaluation = Evaluation { exchange: scores, ..evaluation };
         let source = chooser.map(|chooser| Source::new(&config.batch, &inputs, chooser));
         let source = source.transpose()?.map(Arc::new);
         Ok(Self {
             rows,
+            exchange,
             source,
             epochs,
             inputs,
@@ -411,14 +435,15 @@ impl Session {
         let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, last));
         let stages = open_stages(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?;
         let evaluation = self.limited.as_mut().unwrap_or(&mut self.evaluation);
-        let Evaluation { plan, rows, engine: evaluator } = evaluation;
+        let Evaluation { plan, rows, engine: evaluator, exchange } = evaluation;
         let mut training = Training {
             stages: stages
                 .with_spans(&self.spans, &self.schedule)
                 .with_places(self.machine.capabilities().caches_rows)
                 .with_passing(self.weights.owners().have_parameters())
-                .with_batches(batches),
-            evaluation: plan.stages(&self.inputs, rows, &self.layers)?,
+                .with_batches(batches)
+                .with_hosts(self.exchange.as_ref()),
+            evaluation: plan.stages(&self.inputs, rows, &self.layers)?.with_hosts(exchange.as_ref()),
             evaluator,
             plan: driver::Plan {
                 config,
@@ -452,11 +477,9 @@ impl Session {
     /// Returns the quality of the model from the scores of the last evaluation. Returns `None` if
     /// these scores were not stored.
     pub(crate) fn quality(&self) -> Result<Option<Quality>> {
-        let Evaluation { plan, rows, .. } = &self.evaluation;
-        match plan.folds() {
-            true => Ok(None),
-            false => driver::quality(&plan.stages(&self.inputs, rows, &self.layers)?),
-        }
+        let Evaluation { plan, rows, exchange, .. } = &self.evaluation;
+        let stages = plan.stages(&self.inputs, rows, &self.layers)?.with_hosts(exchange.as_ref());
+        if plan.folds() { Ok(None) } else { driver::quality(&stages) }
     }
 
     /// Evaluates the current weights with the evaluation `other`, or with that of the session if it
@@ -466,15 +489,16 @@ impl Session {
         other: Option<&mut Evaluation>,
         observer: &mut dyn Observer,
     ) -> Result<(Metrics, Option<Quality>)> {
-        let Evaluation { plan, rows, engine } = other.unwrap_or(&mut self.evaluation);
-        let stages = plan.stages(&self.inputs, rows, &self.layers)?;
+        let Evaluation { plan, rows, engine, exchange } = other.unwrap_or(&mut self.evaluation);
+        let stages = plan.stages(&self.inputs, rows, &self.layers)?.with_hosts(exchange.as_ref());
         let (weights, counts) = (&mut self.weights, (&mut self.counts, &mut self.doubts));
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
         driver::give(&mut *self.machine, &mut state)?;
         let mut returns = 0;
         loop {
             let machine = &mut *self.machine;
-            match driver::forward(machine, engine, &stages, &mut state, Round(1), (Some(&self.stop), None)) {
+            let stop = Some(&*self.stop).filter(|_| stages.hosts.is_none());
+            match driver::forward(machine, engine, &stages, &mut state, Round(1), (stop, None)) {
                 // Workers that own weights have failed or joined. The connected workers get the
                 // weights of the snapshot.
                 Err(Error::Gone { .. }) if returns < driver::MOST_RETURNS => {
@@ -494,6 +518,10 @@ impl Session {
         loop {
             let under_way = self.machine.drain(&mut late, None);
             for completion in late.drain(..) {
+                if let (Some(exchange), Completion::Received { .. }) = (&self.exchange, &completion) {
+                    exchange.link().keep(completion);
+                    continue;
+                }
                 self.counts.late += u64::from(completion.is_answer());
                 if let Completion::Audited { step, verdict } = completion {
                     self.doubts.found_late(step, &verdict);
@@ -643,6 +671,16 @@ impl Session {
         let program = &evaluation.plan.program;
         let scores = program.scores.ok_or_else(|| Error::Internal("the program has no scores".to_owned()))?;
         let embeddings = program.embeddings.filter(|_| embeddings);
+        if let Some(exchange) = &evaluation.exchange {
+            if embeddings.is_some() {
+                let text = "embeddings of all rows are on no single host; train on one host, or predict with \
+                            the run folder";
+                return Err(Error::Hosts(text.to_owned()));
+            }
+            let scores = exchange
+                .with_scores(|scores, columns| self.inputs.vertices.rows_back(scores.to_vec(), columns))?;
+            return Ok(Predicted { scores, embeddings: None });
+        }
         Ok(Predicted { scores: slot(scores)?.1, embeddings: embeddings.map(slot).transpose()? })
     }
 }

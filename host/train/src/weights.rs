@@ -10,16 +10,18 @@ mod frozen;
 mod gradients;
 mod parameters;
 mod rule;
+mod shared;
 mod state;
 mod summing;
 mod sums;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use eciton_program::Program;
-use eciton_recipe::{Algorithm, Lanes, Optimiser, Pipeline, WeightVersions};
+use eciton_recipe::{Algorithm, Optimiser, Pipeline, WeightVersions};
 use eciton_tensor::{Buffer, Matrix};
 use eciton_types::{Combine, IntervalId, Node, ParameterId, Round, Version};
 
@@ -73,6 +75,11 @@ pub(crate) struct Weights {
     owners: Owners,
     /// Gate of the checkpoint that is being written. `None` if there is none.
     gate: Option<Arc<Gate>>,
+    /// Index of this host in a run on several hosts, whose sums are collected for each update.
+    /// `None` in a run on one host.
+    host: Option<u32>,
+    /// Losses that other hosts have shared, by round.
+    losses_of_hosts: BTreeMap<u32, Vec<shared::Losses>>,
 }
 
 /// Creates the buffers for the partial sums of one loss. `rounds` is the number of rounds in
@@ -94,20 +101,26 @@ fn partials_in_round(partials: &[Partials], round: Round) -> &[Vec<Buffer>] {
 
 impl Weights {
     /// Creates the weights of a program, without values. If workers own the parameters, none are
-    /// stored on the host.
+    /// stored on the host. `runs` are the intervals of each pipeline replica or of each host, and
+    /// `host` is the index of this host among several.
     pub(crate) fn new(
         program: &Program,
         optimiser: &Optimiser,
         pipeline: &Pipeline,
-        (sums, lanes): (&Sums, &Lanes),
-        owners: Owners,
+        (sums, runs): (&Sums, &[Range<u32>]),
+        (owners, host): (Owners, Option<u32>),
     ) -> Result<Self> {
         let (versions, rounds) = (pipeline.weight_versions() as usize, pipeline.gradient_versions());
         let nodes: Vec<Node> = sums.nodes.iter().flatten().copied().collect();
         let losses = program.losses.iter().map(|_| partials(rounds, sums)).collect::<Result<_>>()?;
         let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
         let shapes = program.parameters.iter().chain(uses).map(|p| extent(&p.shape));
-        let collected = Gradients::new(&sums.of_replicas(lanes), Vec::new())?;
+        let root = [sums.tree.root()];
+        let collected = Gradients::new(&sums.joined(runs), Vec::new(), &root)?;
+        let tops: Vec<Node> = match host {
+            Some(_) => sums.tops(runs).concat(),
+            None => root.to_vec(),
+        };
         let mut here = Parameters::new(versions);
         if !owners.have_parameters() {
             parameters(program, optimiser).for_each(|(number, parameter)| here.insert(number, parameter));
@@ -116,7 +129,7 @@ impl Weights {
             parameters: here,
             further: program.uses.clone(),
             algorithm: optimiser.algorithm,
-            gradients: RefCell::new(Gradients::new(sums, shapes.collect())?),
+            gradients: RefCell::new(Gradients::new(sums, shapes.collect(), &tops)?),
             collected: RefCell::new(collected),
             combine: Combine::new(sums.tree, &nodes, sums.tree.root())?,
             newest: Version(0),
@@ -128,6 +141,8 @@ impl Weights {
             losses,
             owners,
             gate: None,
+            host,
+            losses_of_hosts: BTreeMap::new(),
         })
     }
 
@@ -207,6 +222,7 @@ impl Weights {
     pub(crate) fn forget_gradients(&mut self) {
         self.gradients.get_mut().clear();
         self.collected.get_mut().clear();
+        self.losses_of_hosts.clear();
     }
 
     /// Makes `version` the only available version. It gets the newest values so far. All gradients
@@ -346,6 +362,7 @@ impl Weights {
     /// Returns the loss of `round` over all intervals. If the program has several losses, it is
     /// their sum.
     pub(crate) fn loss(&mut self, round: Round) -> Result<f64> {
+        self.take_losses_of_hosts(round)?;
         let scratch = &mut self.scratch;
         scratch.resize(scratch.len().max(self.combine.scratch_len(1)), 0.0);
         let mut sum = 0.0;
@@ -369,8 +386,11 @@ impl Weights {
         (optimiser, lr, measures): (&Optimiser, f64, bool),
         round: Round,
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
-        let gradients = match self.owners.have_sums(round) {
-            true => self.collected.get_mut(),
+        let gradients = match self.owners.have_sums(round) || self.host.is_some() {
+            true => {
+                self.gradients.get_mut().updated(round);
+                self.collected.get_mut()
+            }
             false => self.gradients.get_mut(),
         };
         gradients.updated(round);
@@ -402,7 +422,10 @@ impl Weights {
     /// in tests.
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
         let round = self.steps();
-        let gradients = self.gradients_of(Round(round)).borrow();
+        let gradients = match self.host {
+            Some(_) => self.collected.borrow(),
+            None => self.gradients_of(Round(round)).borrow(),
+        };
         let Ok(parameter) = self.parameters.get(use_number(parameter)) else { return Ok(Vec::new()) };
         let columns = parameter.shape().1;
         let packed = |gradient: &[f32]| packed(columns, gradient);

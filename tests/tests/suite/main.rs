@@ -13,6 +13,7 @@ mod folded;
 mod functions;
 mod fuzz;
 mod hostile;
+mod hosts;
 mod kernels;
 mod lanes;
 mod models;

@@ -39,6 +39,13 @@ impl Engine {
         self.settings.own.map_or(0..self.settings.intervals, |(first, end)| first..end)
     }
 
+    /// Returns true if other hosts wait for the steps of a stage. Their rows, or in a synchronous run
+    /// only the reports of their ends, must be sent to all other hosts.
+    #[must_use]
+    pub fn travels(&self, stage: StageId) -> bool {
+        self.stages.get(stage.index()).is_some_and(|stage| stage.travels)
+    }
+
     /// Returns the last round that any host may have entered. A host may have completed rounds whose
     /// sums from a third host have not arrived here yet.
     fn furthest_anywhere(&self) -> u32 {
@@ -50,8 +57,9 @@ impl Engine {
     /// Handles rows of a step of another host. They are written once their interval is in its round
     /// and no step reads the rows that they replace.
     pub(super) fn received(&mut self, step: Step) {
-        let travels = self.stages.get(step.stage.index()).is_some_and(|stage| stage.travels);
-        let known = travels && step.interval.0 < self.settings.intervals && !self.owns(step.interval.0);
+        let known = self.travels(step.stage)
+            && step.interval.0 < self.settings.intervals
+            && !self.owns(step.interval.0);
         if !known || step.round < self.settings.first || step.round.0 > self.furthest_anywhere() {
             return self.counters.unexpected += 1;
         }

@@ -240,9 +240,9 @@ impl<'a> Course<'a> {
         // The stop request precedes the update event, so that no further round begins.
         let next = self.plan.evaluates(Round(round.0.saturating_add(1)));
         let is_over = self.plan.budget.is_some_and(|budget| budget.updated(next));
-        let pauses = epochs.ends(round) && self.pauses(epoch) || is_over || self.plan.stop.is_asked();
+        let pauses = epochs.ends(round) && self.pauses(epoch) || is_over || self.is_stop_asked();
         let stops = pauses && !std::mem::replace(&mut self.trained.stopped, pauses);
-        Ok([stops.then_some(Event::StopRequested), Some(Event::Updated { round })])
+        Ok([stops.then(|| self.stop_after(round)), Some(Event::Updated { round })])
     }
 
     /// Returns the report of the period that ends with `round`, and begins the next period.
@@ -280,14 +280,35 @@ impl<'a> Course<'a> {
     /// resumes the run. Returns `None` if further rounds are in flight, because they change the
     /// weights.
     fn skips(&self) -> Option<&'a Stop> {
-        Some(self.plan.stop).filter(|_| self.plan.config.pipeline.gradient_versions() == 1)
+        let one_round = self.plan.config.pipeline.gradient_versions() == 1;
+        Some(self.plan.stop).filter(|_| one_round && self.stages.hosts.is_none())
     }
 
     /// Returns the event that ends the training if it is over, or if a stop was requested. No
-    /// further round begins if this event precedes the end of the round.
-    fn stops(&mut self) -> Option<Event> {
-        let asked = self.plan.stop.is_asked() && !std::mem::replace(&mut self.trained.stopped, true);
-        (asked || self.trained.is_over()).then_some(Event::StopRequested)
+    /// further round begins if this event precedes the end of `round`.
+    fn stops(&mut self, round: Round) -> Option<Event> {
+        let asked = self.is_stop_asked() && !std::mem::replace(&mut self.trained.stopped, true);
+        (asked || self.trained.is_over()).then_some(self.stop_after(round))
+    }
+
+    /// Returns true if a stop was requested that this host decides on. On several hosts, the request
+    /// ends the training by a message to all of them.
+    fn is_stop_asked(&self) -> bool {
+        self.stages.hosts.is_none() && self.plan.stop.is_asked()
+    }
+
+    /// Returns the event that ends the training after `round` and the rounds in flight. On several
+    /// hosts, it names the last round that any of them may have entered.
+    fn stop_after(&self, round: Round) -> Event {
+        match self.stages.hosts {
+            None => Event::StopRequested,
+            Some(_) => Event::EndAfter { round: self.furthest(round) },
+        }
+    }
+
+    /// Returns the last round that a host may have entered before the end of `round`.
+    fn furthest(&self, round: Round) -> Round {
+        Round(round.0.saturating_add(self.plan.config.pipeline.bound()))
     }
 
     /// Evaluates the model after `round`, and judges it. Returns an event for the engine that
@@ -300,16 +321,17 @@ impl<'a> Course<'a> {
         round: Round,
     ) -> Result<Option<Event>> {
         // A stop in the middle of a period has no report. A repeated period already has one.
-        let Some(report) = &self.report else { return Ok(self.stops()) };
+        let Some(report) = &self.report else { return Ok(self.stops(round)) };
         let (config, epoch) = (self.plan.config, report.epoch);
         state.logs.profile.iter_mut().for_each(Profiler::evaluates);
         let evaluated = !(self.leaves(state) && self.skips().is_some()) && {
-            let stops = (Some(self.plan.stop), self.skips());
+            let stop = Some(self.plan.stop).filter(|_| self.stages.hosts.is_none());
+            let stops = (stop, self.skips());
             forward(machine, self.evaluator, self.evaluation, state, round, stops)?
         };
         if !evaluated {
             self.trained.pending = self.report.take_if(|_| self.plan.evaluates(round));
-            return Ok(self.stops());
+            return Ok(self.stops(round));
         }
         let found = measured(self.evaluation)?;
         tracing::debug!(
@@ -336,7 +358,11 @@ impl<'a> Course<'a> {
             self.trained.synchronised_after = Some(epoch);
         }
         self.publish(machine, state)?;
-        Ok(self.stops().or(near.then_some(Event::Synchronise)))
+        let synchronise = match self.stages.hosts {
+            None => Event::Synchronise,
+            Some(_) => Event::SynchroniseFrom { round: Round(self.furthest(round).0.saturating_add(1)) },
+        };
+        Ok(self.stops(round).or(near.then_some(synchronise)))
     }
 
     /// Ends `round`, and writes a checkpoint if one is due.
@@ -346,7 +372,7 @@ impl<'a> Course<'a> {
         state: &mut State<'_>,
         round: Round,
     ) -> Result<Events> {
-        let (epochs, stop) = (self.plan.epochs, self.plan.stop);
+        let epochs = self.plan.epochs;
         if let Some(batches) = &self.stages.batches {
             batches.over(round);
         }
@@ -354,7 +380,7 @@ impl<'a> Course<'a> {
         if epochs.ends(round) {
             state.doubts.finished(epochs.at(round));
         }
-        let stopping = stop.is_asked() && !self.trained.stopped;
+        let stopping = self.is_stop_asked() && !self.trained.stopped;
         self.trained.stopped |= stopping;
         self.trained.flops = state.counts.flops;
         let current = self.trained.pending.is_none()

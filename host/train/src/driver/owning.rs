@@ -208,6 +208,8 @@ fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Resul
                 | Completion::Audited { .. }
                 | Completion::Forgot { .. }
                 | Completion::Joined { .. }
+                | Completion::Received { .. }
+                | Completion::HostFailed { .. }
                 | Completion::Overdue { .. } => {}
             }
         }

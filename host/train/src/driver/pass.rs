@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
+use eciton_exec::hosts::{Content, Message};
 use eciton_exec::{Affinity, Answered, Cancel, Completion, Executor, Job, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
@@ -19,6 +20,7 @@ use super::tuning::Tuning;
 use crate::batch::Batches;
 use crate::doubt::Doubts;
 use crate::error::{Error, Result};
+use crate::hosts::Shared;
 use crate::logs::{Arrived, Events, Logs, Span};
 use crate::owned::{Aside, Asking};
 use crate::stop::Stop;
@@ -171,6 +173,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         self.number = state.counts.passes;
         state.passes.numbers.push(self.number);
         stages.rows.forget();
+        // The pass waits for messages even if none of its tasks is in flight.
+        let _waits = stages.hosts.map(|hosts| hosts.link().waits());
         stages.batches.as_ref().map_or(Ok(()), Batches::begin)?;
         let ended = self.carry_out(engine, stages, state, &mut other);
         state.passes.numbers.pop();
@@ -242,6 +246,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 engine.parked().for_each(|parked| trace.waits(parked.interval.0, reason(parked.waits_for)));
             }
             state.passes.take((self.number, stages.is_on_lanes()), &mut self.done);
+            self.done.extend(stages.hosts.into_iter().flat_map(|hosts| hosts.link().kept(self.number)));
             // The driver waits for completions only if it has none.
             let wait = self.stop.or(self.leave).map_or(WATCH, |_| LOOK);
             pause(state, stages, engine);
@@ -341,6 +346,11 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                     log(stages, state, key.stage, finished);
                 }
                 stages.publish(key.step())?;
+                if let Some(hosts) =
+                    stages.hosts.filter(|hosts| hosts.owns(key.interval) && engine.travels(key.stage))
+                {
+                    hosts.send_rows(self.number, stages.rows, key.step())?;
+                }
                 tracing::trace!(pass = self.number, attempt = %key, "step committed");
                 if stages.samples(key.stage) {
                     return Ok(None);
@@ -353,9 +363,48 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 }
                 stages.rows.over(key.step());
             }
+            Action::Share { round } => self.share(engine, stages, state, round)?,
             other => return Ok(Some(other)),
         }
         Ok(None)
+    }
+
+    /// Sends the results of a round on the intervals of this host to all other hosts.
+    fn share(
+        &mut self,
+        engine: &Engine,
+        stages: &Stages<'_>,
+        state: &mut State<'_>,
+        round: Round,
+    ) -> Result<()> {
+        let hosts = stages.hosts.ok_or_else(|| Error::Internal("there is one host".to_owned()))?;
+        let shared = match (stages.training, stages.program.scores) {
+            (true, _) => Shared::Sums(state.weights),
+            (false, Some(slot)) => Shared::Scores(slot),
+            (false, None) => return Err(Error::Internal("the program has no scores".to_owned())),
+        };
+        let of = (self.number, round, engine.settings().pipeline.bound());
+        self.pending.extend(hosts.share(of, stages.rows, shared)?);
+        Ok(())
+    }
+
+    /// Processes a message of another host. Returns the event that the engine must process.
+    fn received(
+        &mut self,
+        (from, message): (u32, Message),
+        stages: &Stages<'_>,
+        state: &mut State<'_>,
+    ) -> Result<Option<Event>> {
+        let hosts = stages.hosts.ok_or_else(|| Error::Internal("there is one host".to_owned()))?;
+        match message.content {
+            Content::Rows(step) => hosts.received((from, step), stages.rows, message.body).map(Some),
+            Content::Shared { round, end_after } => {
+                let weights = stages.training.then_some(&mut *state.weights);
+                let [end, shared] = hosts.shared((from, round, end_after), weights, &message.body)?;
+                self.pending.extend(end);
+                Ok(shared)
+            }
+        }
     }
 
     /// Submits the jobs that sample the micro-batches of the task's round, and those of rounds to
@@ -388,7 +437,12 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     ) -> Result<Option<Event>> {
         let Some(pass) = completion.pass() else { return self.report(completion, stages, state) };
         if pass != self.number {
-            if state.passes.numbers.contains(&pass) {
+            let (outer, message) =
+                (state.passes.numbers.contains(&pass), matches!(completion, Completion::Received { .. }));
+            if let Some(hosts) = stages.hosts.filter(|_| message && (outer || pass > self.number)) {
+                // Another host may have begun a later pass already.
+                hosts.link().keep(completion);
+            } else if outer {
                 state.passes.aside.completions.push(completion);
             } else if matches!(completion, Completion::Ended { .. }) {
                 state.counts.late += 1;
@@ -416,6 +470,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         let (key, timing, by, result) = match completion {
             Completion::Ended { key, timing, by, result, .. } => (key, timing, by, result),
             Completion::Overdue { key, .. } => return Ok(Some(Event::Overdue(key))),
+            Completion::Received { from, message } => return self.received((from, *message), stages, state),
             other => return Err(Error::Internal(format!("{other:?} is not the result of a task"))),
         };
         state.doubts.answered(by);
@@ -449,6 +504,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     ) -> Result<Option<Event>> {
         match completion {
             Completion::Deserted { reason } => Err(Error::Deserted(reason)),
+            Completion::HostFailed { host, reason } => Err(Error::HostFailed { host, reason }),
             Completion::Audited { step, verdict } => {
                 if let Some(warning) = state.doubts.found(step, &verdict)? {
                     state.observer.warning(&warning);

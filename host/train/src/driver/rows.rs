@@ -190,6 +190,11 @@ impl RowStore {
         Ok(first.read(0..rows).map_err(at("rows of all intervals"))?.into())
     }
 
+    /// Returns true if the rows of a slot are stored as bfloat16.
+    pub(crate) fn is_half(&self, slot: SlotId) -> bool {
+        self.ring(slot).is_ok_and(|ring| ring.versions.iter().any(|stored| matches!(stored, Stored::Bf16(_))))
+    }
+
     /// Returns the row range of each interval, by domain (vertices or graphs).
     pub(crate) fn intervals(&self) -> &[Vec<Range<usize>>] {
         &self.intervals

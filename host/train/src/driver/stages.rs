@@ -26,6 +26,7 @@ use super::watch::Watch;
 use crate::batch::{Batches, Part};
 use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result};
+use crate::hosts::Exchange;
 use crate::weights::Weights;
 
 /// A program with its row store, operators and schedule. The driver creates the work of each step
@@ -53,6 +54,8 @@ pub(crate) struct Stages<'a> {
     pub fold: Option<Fold>,
     /// Slots whose rows stay on workers. `None` if workers store no rows.
     residents: Option<Residents>,
+    /// Exchange with the other hosts of the run. `None` in a run on one host.
+    pub hosts: Option<&'a Exchange>,
     /// Search for values that are not finite. If `None`, the results of steps are not checked.
     pub(super) watch: Option<&'a Watch>,
 }
@@ -88,6 +91,7 @@ impl<'a> Stages<'a> {
             pieces,
             fold,
             residents: None,
+            hosts: None,
             watch: None,
         }
     }
@@ -101,6 +105,12 @@ impl<'a> Stages<'a> {
     /// Sets the metric that scores are added to instead of being stored.
     pub(crate) fn with_fold(mut self, fold: Option<Fold>) -> Self {
         self.fold = fold;
+        self
+    }
+
+    /// Sets the exchange with the other hosts of the run.
+    pub(crate) fn with_hosts(mut self, hosts: Option<&'a Exchange>) -> Self {
+        self.hosts = hosts;
         self
     }
 
@@ -311,7 +321,8 @@ impl<'a> Stages<'a> {
         each.into_iter().next().ok_or_else(|| Error::Internal(format!("{step} has no stage")))
     }
 
-    /// Creates the job for `task` in the pass with number `pass`. `ages` is the age in rounds of
+    /// Creates the job for `task` in the pass with number `pass`. If another host runs the task, the
+    /// job writes the rows that it has sent. `ages` is the age in rounds of
     /// each interval's rows that the step reads.
     pub(super) fn job(
         &self,
@@ -321,6 +332,9 @@ impl<'a> Stages<'a> {
         weights: &Weights,
         deadline: Option<Duration>,
     ) -> Result<Job> {
+        if let Some(hosts) = self.hosts.filter(|hosts| !hosts.owns(task.interval)) {
+            return hosts.write(pass, self.rows, task);
+        }
         let each = self.on((pass, task), ages, weights)?;
         if let Some(span) = self.thick(task.stage) {
             let work = Thick::new(self, span, each, task).work(weights, false)?;

@@ -46,7 +46,7 @@ pub(super) fn update_bytes(draft: &Draft, config: &Config, rows: &[usize]) -> Op
     let parts: Vec<(u64, u64)> = rows.iter().map(|&rows| rows as u64).zip(sums.counts()).collect();
     let (depth, width) = (config.lanes.lanes.depth(), u64::from(config.lanes.lanes.width.max(1)));
     let gradients = match config.sums_stay() {
-        true => sums.of_replicas(&config.lanes.lanes),
+        true => sums.joined(&sums.replicas(&config.lanes.lanes)),
         false => sums,
     };
     let gradients = gradients.counts().sum::<u64>() / width;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use eciton_tensor::Buffer;
-use eciton_types::{IntervalId, Round};
+use eciton_types::{IntervalId, Node, Round};
 
 use super::parameters::use_number;
 use super::summing::GradientSums;
@@ -35,12 +35,12 @@ fn internal(reason: String) -> Error {
 }
 
 impl Gradients {
-    /// Creates empty gradients. `shapes` has the number of rows and columns of each use of a
-    /// parameter. If it is empty, workers compute the gradients, and steps on the host get no
-    /// buffers.
-    pub(super) fn new(sums: &Sums, shapes: Vec<(usize, usize)>) -> Result<Self> {
+    /// Creates empty gradients, which are added up to the tree nodes `tops`. `shapes` has the number
+    /// of rows and columns of each use of a parameter. If it is empty, workers compute the
+    /// gradients, and steps on the host get no buffers.
+    pub(super) fn new(sums: &Sums, shapes: Vec<(usize, usize)>, tops: &[Node]) -> Result<Self> {
         let (written, free) = (BTreeMap::new(), BTreeMap::new());
-        let whole = GradientSums::new(sums.tree, &sums.nodes, &[sums.tree.root()])?;
+        let whole = GradientSums::new(sums.tree, &sums.nodes, tops)?;
         Ok(Self { sums: whole, shapes, written, free, updated: None })
     }
 
@@ -91,6 +91,11 @@ impl Gradients {
         let added = self.sums.add((round.0, number), interval, parts).map_err(internal)?;
         self.release(added);
         Ok(())
+    }
+
+    /// Returns the number of rows and columns of a use of a parameter.
+    pub(super) fn shape(&self, number: usize) -> (usize, usize) {
+        self.shapes.get(number).copied().unwrap_or((0, 0))
     }
 
     /// Returns the gradient sums of all rounds in flight.

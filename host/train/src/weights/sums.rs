@@ -1,6 +1,8 @@
 //! Partial sums of gradients and losses in a round. They are added along a tree over the rows, so
 //! that the result does not depend on how the rows are divided into intervals.
 
+use std::ops::Range;
+
 use eciton_recipe::Lanes;
 use eciton_types::{Node, Tree};
 
@@ -51,19 +53,23 @@ impl Sums {
         Self { nodes, tree }
     }
 
-    /// Returns the largest tree nodes that the intervals of each pipeline replica cover. Each
-    /// replica computes the sums of its nodes.
-    pub(crate) fn tops(&self, lanes: &Lanes) -> Vec<Vec<Node>> {
+    /// Returns the intervals of each pipeline replica.
+    pub(crate) fn replicas(&self, lanes: &Lanes) -> Vec<Range<u32>> {
         // The cast is lossless, because the number of intervals is limited.
         let intervals = self.nodes.len() as u32;
-        let of = |replica| {
-            let run = lanes.run(replica, intervals);
+        (0..lanes.width.max(1)).map(|replica| lanes.run(replica, intervals)).collect()
+    }
+
+    /// Returns the largest tree nodes that each run of intervals covers. A run has the intervals of
+    /// a pipeline replica or of a host, which computes the sums of these nodes.
+    pub(crate) fn tops(&self, runs: &[Range<u32>]) -> Vec<Vec<Node>> {
+        let of = |run: &Range<u32>| {
             let nodes = self.nodes.get(run.start as usize..run.end as usize).unwrap_or_default();
             let spans = nodes.iter().flatten().map(|node| self.tree.span(*node));
             let atoms = spans.reduce(|all, span| all.start.min(span.start)..all.end.max(span.end));
             self.tree.nodes(atoms.unwrap_or(0..0))
         };
-        (0..lanes.width.max(1)).map(of).collect()
+        runs.iter().map(of).collect()
     }
 
     /// Returns the number of partial sums that a process stores at once while it adds up all of
@@ -84,9 +90,9 @@ impl Sums {
         u64::from(self.tree.root().level.saturating_sub(lowest))
     }
 
-    /// Returns the sums of the pipeline replicas. Each replica counts as one interval.
-    pub(crate) fn of_replicas(&self, lanes: &Lanes) -> Self {
-        Self { nodes: self.tops(lanes), tree: self.tree }
+    /// Returns the sums of runs of intervals. Each run counts as one interval.
+    pub(crate) fn joined(&self, runs: &[Range<u32>]) -> Self {
+        Self { nodes: self.tops(runs), tree: self.tree }
     }
 
     /// Returns the number of leaves of the tree, and the tree nodes of each interval.

@@ -1,0 +1,213 @@
+//! Training on several hosts, each of which runs the steps of its own intervals.
+//!
+//! All hosts have the same intervals, the same weights and the same sequence of updates. A host
+//! sends rows of its steps to the hosts whose steps read them ([`lists`]), and the sums of its
+//! gradients to all others. Sums follow the summation tree of the run, so that several hosts compute
+//! the same bits as one ([`exchange`]).
+
+mod exchange;
+mod lists;
+mod values;
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use eciton_exec::hosts::{Content, Fabric, Message};
+use eciton_exec::{Completion, Inbox};
+use eciton_program::{Program, Scope};
+use eciton_recipe::Config;
+use eciton_types::Round;
+
+pub(crate) use self::exchange::{Exchange, Shared};
+use crate::data::{Inputs, Interval};
+use crate::error::{Error, Result};
+use crate::stop::Stop;
+
+/// The hosts of a run, as one of them sees them.
+#[derive(Debug, Clone)]
+pub struct Hosts {
+    /// Index of this host. Host 0 writes the run folder and takes stop requests.
+    pub me: u32,
+    /// Number of hosts, at least 2.
+    pub count: u32,
+    /// Connections to the other hosts.
+    pub fabric: Arc<dyn Fabric>,
+}
+
+/// Division of the intervals among the hosts. Each host has consecutive intervals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// First interval of each host, followed by the number of intervals.
+    firsts: Vec<u32>,
+}
+
+impl Cut {
+    /// Divides the intervals so that all hosts have about the same number of atoms, which are of
+    /// about equal work.
+    ///
+    /// # Errors
+    /// Returns [`Error::Hosts`] if there are fewer intervals than hosts.
+    pub(crate) fn new(inputs: &Inputs, hosts: u32) -> Result<Self> {
+        let tree = inputs.atoms.tree();
+        let start =
+            |interval: &Interval| interval.nodes.first().map_or(tree.atoms(), |node| tree.span(*node).start);
+        let starts: Vec<u32> = inputs.intervals.iter().map(start).chain([tree.atoms()]).collect();
+        let intervals = inputs.intervals.len() as u32;
+        if intervals < hosts {
+            return Err(Error::Hosts(format!(
+                "the data set has {intervals} intervals, which {hosts} hosts cannot divide among them; use \
+                 fewer hosts, or set `run.intervals` to at least {hosts}"
+            )));
+        }
+        let mut firsts = vec![0];
+        for host in 1..hosts {
+            let wanted = u64::from(tree.atoms()) * u64::from(host) / u64::from(hosts);
+            let distance = |at: &u32| u64::from(starts[*at as usize]).abs_diff(wanted);
+            let before = firsts.last().copied().unwrap_or(0);
+            let all = before + 1..=intervals - (hosts - host);
+            firsts.push(all.min_by_key(distance).unwrap_or(before + 1));
+        }
+        firsts.push(intervals);
+        Ok(Self { firsts })
+    }
+
+    /// Returns the intervals of a host.
+    pub(crate) fn of(&self, host: u32) -> Range<u32> {
+        let at = |host: u32| self.firsts.get(host as usize).copied().unwrap_or(0);
+        at(host)..at(host + 1)
+    }
+
+    /// Returns the intervals of each host.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+        self.firsts.windows(2).map(|pair| pair[0]..pair[1])
+    }
+}
+
+/// The other hosts of a run, and what this host has exchanged with them.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub hosts: Hosts,
+    pub cut: Cut,
+    /// Stop request that this host passes on to all hosts. Only host 0 has one.
+    stop: Option<Arc<Stop>>,
+    /// True if a host has decided to end the run early.
+    stopped: Cell<bool>,
+    /// Bytes of message bodies that were sent to each host.
+    sent: Vec<Cell<u64>>,
+    inbox: Inbox,
+    /// Completions of passes that are not in progress, or that wait for an inner pass.
+    kept: RefCell<Vec<Completion>>,
+}
+
+/// Makes the executor wait for messages as for a job in flight, until it is dropped.
+pub(crate) struct Waits<'a>(&'a Inbox);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.forget();
+    }
+}
+
+impl Link {
+    /// Joins `hosts`, among which `cut` divides the intervals. Messages arrive in `inbox`.
+    pub(crate) fn new(hosts: &Hosts, cut: Cut, (stop, inbox): (&Arc<Stop>, Inbox)) -> Self {
+        let sent = (0..hosts.count).map(|_| Cell::new(0)).collect();
+        let stop = (hosts.me == 0).then(|| stop.clone());
+        hosts.fabric.listen(inbox.clone());
+        Self {
+            hosts: hosts.clone(),
+            cut,
+            stop,
+            stopped: Cell::new(false),
+            sent,
+            inbox,
+            kept: RefCell::default(),
+        }
+    }
+
+    /// Returns the intervals of this host.
+    pub(crate) fn own(&self) -> Range<u32> {
+        self.cut.of(self.hosts.me)
+    }
+
+    /// Makes the executor wait for messages of other hosts.
+    pub(crate) fn waits(&self) -> Waits<'_> {
+        self.inbox.begin();
+        Waits(&self.inbox)
+    }
+
+    /// Stores a completion until its pass takes it.
+    pub(crate) fn keep(&self, completion: Completion) {
+        self.kept.borrow_mut().push(completion);
+    }
+
+    /// Removes the stored completions of `pass`.
+    pub(crate) fn kept(&self, pass: u32) -> Vec<Completion> {
+        self.kept.borrow_mut().extract_if(.., |completion| completion.pass() == Some(pass)).collect()
+    }
+
+    /// Returns the indices of all other hosts.
+    fn others(&self) -> impl Iterator<Item = u32> + use<> {
+        let me = self.hosts.me;
+        (0..self.hosts.count).filter(move |&host| host != me)
+    }
+
+    fn send(&self, to: u32, (pass, content): (u32, Content), body: Bytes) {
+        if let Some(sent) = self.sent.get(to as usize) {
+            sent.set(sent.get() + body.len() as u64);
+        }
+        self.hosts.fabric.send(to, Message { pass, content, body });
+    }
+
+    /// Returns true if a host has decided to end the run early.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.get()
+    }
+
+    /// Returns the last round of the run if a stop was requested at this host. All hosts must learn
+    /// it with this host's sums of `round`. `bound` is the number of rounds that a host may be ahead.
+    fn ends(&self, round: Round, bound: u32) -> Option<Round> {
+        let asked = self.stop.as_ref().is_some_and(|stop| stop.is_asked());
+        (asked && !self.stopped.replace(true)).then(|| Round(round.0.saturating_add(bound)))
+    }
+}
+
+/// Checks that several hosts can train this program with this configuration.
+///
+/// # Errors
+/// Returns [`Error::Hosts`] with the setting that prevents it, and what to do instead.
+pub(crate) fn check(config: &Config, inputs: &Inputs, program: &Program) -> Result<()> {
+    let whole = |stage: &eciton_program::Stage| {
+        stage.via.is_none() && stage.reads().any(|(_, scope)| scope == Scope::All)
+    };
+    let text = match () {
+        () if config.executor.kind.has_workers() => {
+            "workers and several hosts exclude each other; remove `executor.kind` or the hosts".to_owned()
+        }
+        () if config.lanes.lanes.count > 0 => {
+            "lanes and several hosts exclude each other; remove `lanes.count` or the hosts".to_owned()
+        }
+        () if config.batch.is_on() => {
+            "several hosts train on all rows in each step; remove the settings of `batch`".to_owned()
+        }
+        () if config.predicts_links() => {
+            "links are drawn over all vertices, and several hosts cannot do that yet; train on one host"
+                .to_owned()
+        }
+        () if inputs.dataset.graphs.is_some() => {
+            "a data set of many graphs cannot be divided among several hosts yet; train on one host"
+                .to_owned()
+        }
+        () if program.stages.iter().any(whole) => {
+            let stage = program.stages.iter().find(|stage| whole(stage)).map_or("", |stage| &stage.name);
+            format!(
+                "the stage `{stage}` reads all rows, and several hosts cannot do that yet; use a model without \
+                 normalisation over rows (`model.norm`), or train on one host"
+            )
+        }
+        () => return Ok(()),
+    };
+    Err(Error::Hosts(text))
+}

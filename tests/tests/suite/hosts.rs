@@ -1,0 +1,116 @@
+//! Several hosts in one process: the bits of one host, whatever the model, the number of hosts and the order
+//! in which messages arrive.
+use eciton_recipe::{Config, Mode, Pipeline};
+use eciton_tests::{cora, options, train};
+use eciton_train::{Hosts, InProcess, Options};
+
+/// Model digest and losses of a run on `count` hosts, which all hosts must agree on.
+fn on_hosts(config: &Config, count: u32, seed: u64) -> (String, Vec<u64>) {
+    let bits = |losses: Vec<f64>| losses.into_iter().map(f64::to_bits).collect();
+    if count == 1 {
+        let (summary, losses) = train(config, &options()).unwrap();
+        return (summary.model_digest, bits(losses));
+    }
+    let fabrics = InProcess::connected(count, seed);
+    let all: Vec<(String, Vec<u64>)> = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..)
+            .zip(fabrics)
+            .map(|(me, fabric)| {
+                scope.spawn(move || {
+                    let hosts = Some(Hosts { me, count, fabric });
+                    let (summary, losses) = train(config, &Options { hosts, ..options() }).unwrap();
+                    (summary.model_digest, bits(losses))
+                })
+            })
+            .collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    for other in &all {
+        assert_eq!(*other, all[0], "{count} hosts, seed {seed}");
+    }
+    all[0].clone()
+}
+
+#[test]
+fn several_hosts_compute_the_bits_of_one() {
+    for (model, mode) in [("gcn", Mode::Pipe), ("gat", Mode::Sync)] {
+        let mut config = cora(6);
+        config.set(&format!("model.kind={model}")).unwrap();
+        (config.run.threads, config.run.intervals) = (Some(1), Some(8));
+        config.pipeline = Pipeline { mode, ..Pipeline::default() };
+        let wanted = on_hosts(&config, 1, 0);
+        for (count, seed) in [(2, 11), (4, 12)] {
+            println!("{model}, {mode:?}, {count} hosts, seed {seed}");
+            assert_eq!(on_hosts(&config, count, seed), wanted, "{model}, {mode:?}, {count} hosts");
+        }
+    }
+}
+
+/// Data sets of the campaign: Cora, which is built in, and others of the data folder.
+fn data_sets() -> Vec<String> {
+    let others = ["musae-facebook", "graphdata-npz/amazon_photo.npz", "graphdata-npz/coauthor_cs.npz"];
+    let found = eciton_tests::data().into_iter().flat_map(|data| others.map(|name| data.join(name)));
+    let found = found.filter(|path| path.exists()).map(|path| path.to_string_lossy().into_owned());
+    std::iter::once("cora".to_owned()).chain(found).collect()
+}
+
+/// The campaign: `ECITON_EVERY_HOST=1 cargo nextest run --release -E 'test(every_model_on_every_number)'`.
+/// Without the variable, it has one model and 2 hosts.
+#[test]
+fn every_model_on_every_number_of_hosts_computes_the_bits_of_one() {
+    let all = std::env::var_os("ECITON_EVERY_HOST").is_some();
+    let models: &[&str] = if all { &["gcn", "sage", "gin", "gat", "gatv2", "appnp"] } else { &["sage"] };
+    let sets = if all { data_sets() } else { vec!["cora".to_owned()] };
+    let counts: &[u32] = if all { &[2, 3, 4, 8] } else { &[2] };
+    for (number, source) in sets.iter().enumerate() {
+        for (at, model) in models.iter().enumerate() {
+            let mut config = cora(4);
+            (config.data.source, config.run.intervals) = (source.clone(), Some(11));
+            config.set(&format!("run.order={}", ["natural", "rabbit"][at % 2])).unwrap();
+            config.set(&format!("model.kind={model}")).unwrap();
+            config.set("run.labelled_gathers=always").unwrap();
+            config.run.threads = Some(1);
+            let wanted = on_hosts(&config, 1, 0);
+            for &count in counts {
+                config.run.threads = Some(1 + count % 2);
+                let seed = (number * 100 + at * 10) as u64 + u64::from(count);
+                let found = on_hosts(&config, count, seed);
+                assert_eq!(found, wanted, "{source}, {model}, {count} hosts, seed {seed}");
+            }
+            println!("{source}, {model}: {counts:?} hosts, {}", wanted.0);
+        }
+    }
+}
+
+#[test]
+fn decisions_of_a_run_are_those_of_all_hosts() {
+    let mut config = cora(30);
+    (config.run.threads, config.run.intervals, config.run.eval_every) = (Some(1), Some(6), 2.into());
+    config.pipeline = Pipeline { mode: Mode::Pipe, ..Pipeline::default() };
+    for setting in ["run.patience=4", "run.keep=best", "run.until=val_acc=0.6"] {
+        let mut config = config.clone();
+        config.set(setting).unwrap();
+        let wanted = on_hosts(&config, 1, 0);
+        let found = on_hosts(&config, 3, 5);
+        assert_eq!(found, wanted, "{setting}");
+        println!("{setting}: {} reports", wanted.1.len());
+    }
+    // Weights that are late by one step, and rows that are late.
+    config.set("pipeline.weights=2bw").unwrap();
+    config.set("run.patience=4").unwrap();
+    on_hosts(&config, 3, 6);
+    config.run.patience = None;
+    assert_eq!(on_hosts(&config, 2, 7), on_hosts(&config, 1, 7));
+    for staleness in 0..3 {
+        let mut config = cora(12);
+        (config.run.threads, config.run.intervals) = (Some(1), Some(6));
+        config.pipeline = Pipeline::asynchronous(staleness);
+        config.run.eval_every = 3.into();
+        config.set("pipeline.synchronous_at=0.3").unwrap();
+        for count in [2, 4] {
+            let (_, losses) = on_hosts(&config, count, staleness.into());
+            assert_eq!(losses.len(), 12);
+            assert!(f64::from_bits(losses[11]) < f64::from_bits(losses[0]), "{losses:?}");
+        }
+    }
+}
