@@ -23,6 +23,8 @@ pub(crate) enum Failure {
         /// Exit code: 130 for SIGINT, 143 for SIGTERM.
         code: u8,
     },
+    /// Another process reports the failure. Nothing is printed.
+    Silent(u8),
     /// The reader of standard output has closed it. Nothing is printed, and the exit code is 141.
     OutputClosed,
 }
@@ -57,6 +59,7 @@ impl Failure {
                 tell(text);
                 return code;
             }
+            Self::Silent(code) => return code,
             Self::OutputClosed => return 141,
         };
         tell(format_args!("error: {text}"));
@@ -71,6 +74,7 @@ impl Failure {
             | Self::Temporary(text)
             | Self::Ended(text, _)
             | Self::Stopped { text, .. } => text,
+            Self::Silent(_) => "another host has failed",
             Self::OutputClosed => "standard output was closed",
         }
     }

@@ -21,6 +21,7 @@ mod evaluate;
 mod failure;
 mod foreign;
 mod generate;
+mod hosts;
 mod interrupt;
 mod job;
 mod kernel;

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use eciton_recipe::{Config, pipeline_schedule};
 use eciton_train::sweep::{Functions, Lot, Outcome};
-use eciton_train::{Error, Observer, Options, Recording, Summary, checkpoint};
+use eciton_train::{Error, Observer, Options, Recording, Silent, Summary, checkpoint};
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
+use crate::hosts::{self, Joined};
 use crate::key_flags::KeyFlags;
 use crate::output::Output;
 use crate::progress::{self, Bar, JsonLines, Lines};
@@ -53,6 +54,11 @@ pub(crate) struct Arguments {
     /// Use a new kernel instance for every task; slower, with identical results
     #[arg(long, help_heading = "Execution")]
     pub(crate) fresh_instances: bool,
+
+    /// Number of hosts on this machine that share the training, or `env` if a launcher such as mpirun
+    /// or srun has started all hosts
+    #[arg(long, value_name = "N|env", help_heading = "Execution", conflicts_with_all = ["as_task", "dry_run", "trace", "tensorboard", "record_events", "replay_events", "profile"])]
+    pub(crate) hosts: Option<hosts::Wanted>,
 
     /// Run the whole training in one function invocation (with --executor emulated or lambda)
     #[arg(
@@ -166,25 +172,36 @@ stopped. `eciton resume DIR` resumes it from the last checkpoint.";
 
 /// Trains the model, shows the progress of the run, and prints its summary.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let config = recipe::configure(&arguments.request()?)?;
+    let mut config = recipe::configure(&arguments.request()?)?;
+    if let Some(hosts::Wanted::Count(count)) = arguments.hosts {
+        // The hosts share the processors of this machine.
+        let all = std::thread::available_parallelism().map_or(1, |all| all.get() as u32);
+        config.run.threads.get_or_insert((all / count).max(1));
+    }
+    let joined = Joined::join(arguments.hosts, &config)?;
+    let hosts = joined.as_ref().map(|joined| joined.hosts.clone());
+    // Only host 0 of several reports and writes results.
+    let is_first = hosts.as_ref().is_none_or(|hosts| hosts.me == 0);
+    let writes = is_first && !arguments.no_out;
     // This value reserves the name until the run ends.
     let chosen = match &arguments.out {
-        None if !arguments.no_out => Some(RunName::choose(&config)),
+        None if writes => Some(RunName::choose(&config)),
         _ => None,
     };
     let out = match &chosen {
         Some(name) => Some(name.path().to_owned()),
-        None => arguments.out.clone().filter(|_| !arguments.no_out),
+        None => arguments.out.clone().filter(|_| writes),
     };
     if let (true, Some(out)) = (arguments.as_task, &out) {
         // The function receives resolved settings, including those that follow from the data set.
         let config = eciton_train::defaults::settle(&config)?;
         return as_task(arguments, &config, out, output);
     }
-    let bar = bar(arguments.json, output);
+    let bar = if is_first { bar(arguments.json, output) } else { ProgressBar::hidden() };
     let options = Options {
         seeds: arguments.seeds,
         out,
+        hosts,
         fresh_instances: arguments.fresh_instances,
         embeddings: arguments.embeddings,
         scores: arguments.scores,
@@ -198,9 +215,19 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         ..Options::default()
     };
     interrupt::watch(options.stop.clone(), bar.clone(), options.out.as_deref())?;
-    let mut observer = observer(arguments.json, bar, output, &options);
+    let mut observer = match is_first {
+        true => observer(arguments.json, bar, output, &options),
+        false => Box::new(Silent),
+    };
     let summary = eciton_train::train(&config, &options, &mut *observer);
     drop(observer);
+    let summary = match joined {
+        None => summary,
+        Some(joined) => match joined.end(summary)? {
+            Some(summary) => summary,
+            None => return Ok(()),
+        },
+    };
     finish(summary, arguments.json, &options, output)
 }
 

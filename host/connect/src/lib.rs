@@ -23,6 +23,10 @@
 //!   <── Bye ───────────────────────        or the connection ends
 //! ```
 //!
+//! Hosts of one run connect in the same way, each with all others. They tell each other their
+//! addresses and tokens in a folder ([`Meeting`]), and exchange rows and sums
+//! ([`Message::Exchange`]).
+//!
 //! The proof is an HMAC of bytes that both ends derive from their TLS session (RFC 8446, section
 //! 7.5). Its key is the token. The proof is valid only for this connection, and the token itself is
 //! never sent.
@@ -37,6 +41,7 @@ pub mod limits;
 mod listener;
 mod membership;
 mod message;
+mod rendezvous;
 mod secret;
 #[cfg(test)]
 mod simulated_network;
@@ -49,5 +54,6 @@ pub use error::{Error, Result};
 pub use folder::{Tokens, read_tokens, token_path};
 pub use listener::{ENDED, Joined, Listener, Refusals, STOPPED};
 pub use message::{Hello, Message, Welcome};
+pub use rendezvous::Meeting;
 pub use secret::{Certificate, Token};
 pub use wire::{Receiver, Sender};

@@ -4,7 +4,7 @@
 //! numbers. The length counts all bytes after itself.
 
 use bytes::Bytes;
-use eciton_types::{Location, TensorKey};
+use eciton_types::{Exchanged, Location, TensorKey};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
 /// Version of the protocol, which must be the same at both ends.
-pub(crate) const VERSION: u32 = 10;
+pub(crate) const VERSION: u32 = 11;
 
 /// First message of a worker, with which it proves its token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,6 +164,15 @@ pub enum Message {
         /// Frame (binary message) of the instruction.
         frame: Bytes,
     },
+    /// A host sends values to another host of its run.
+    Exchange {
+        /// Number of the pass that the values belong to.
+        pass: u32,
+        /// Meaning of the values.
+        content: Exchanged,
+        /// The values.
+        body: Bytes,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -190,6 +199,13 @@ struct Answered {
     number: u64,
     #[serde(default, skip_serializing_if = "is_nothing")]
     passed: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Passed {
+    pass: u32,
+    content: Exchanged,
 }
 
 fn is_nothing(bytes: &u64) -> bool {
@@ -233,7 +249,7 @@ struct Waiting {
 }
 
 /// Names of the kinds of messages, by the number of the kind.
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 18] = [
     "hello",
     "welcome",
     "refused",
@@ -251,6 +267,7 @@ const KINDS: [&str; 17] = [
     "abandon",
     "kernel",
     "wait",
+    "exchange",
 ];
 
 /// Returns the name of the kind with the number `kind`, for error messages.
@@ -288,6 +305,7 @@ impl Message {
             Self::Abandon => 14,
             Self::Kernel { .. } => 15,
             Self::Wait { .. } => 16,
+            Self::Exchange { .. } => 17,
         }
     }
 
@@ -331,6 +349,9 @@ impl Message {
             Self::Peer { at, address, token } => {
                 let peer = Peered { at: *at, address: address.clone(), token: token.clone() };
                 (head(kind, &peer)?, Bytes::new())
+            }
+            Self::Exchange { pass, content, body } => {
+                (head(kind, &Passed { pass: *pass, content: *content })?, body.clone())
             }
             Self::Alive | Self::Drain | Self::Abandon => (Vec::new(), Bytes::new()),
         };
@@ -409,6 +430,10 @@ impl Message {
             }
             14 => Self::Abandon,
             15 => return Ok(Self::Kernel { digest: parse::<Digested>(kind, &head)?.digest, bytes: body }),
+            17 => {
+                let Passed { pass, content } = parse(kind, &head)?;
+                return Ok(Self::Exchange { pass, content, body });
+            }
             _ => return Err(Error::message(kind_name(kind), "this kind of message is unknown")),
         };
         match body.len() {
@@ -459,6 +484,11 @@ mod tests {
             Message::Abandon,
             Message::Kernel { digest: "ab".to_owned(), bytes: Bytes::from_static(b"component") },
             Message::Wait { silence_ms: 5 },
+            Message::Exchange {
+                pass: 1,
+                content: Exchanged::Failed { host: 2 },
+                body: Bytes::from_static(b"reason"),
+            },
         ]
     }
 

@@ -124,7 +124,7 @@ struct CertificateFile {
 const REMEDY: &str = "remove the folder of tokens, start the run, and copy the new tokens to the workers";
 
 /// Writes a file atomically, so that other users cannot read it.
-fn write_private(path: &Path, contents: &impl Serialize) -> Result<()> {
+pub(crate) fn write_private(path: &Path, contents: &impl Serialize) -> Result<()> {
     let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
     let text = serde_json::to_vec(contents).map_err(|e| refuse(e.to_string()))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -137,6 +137,8 @@ pub enum Completion {
         host: u32,
         /// The reason, and the action that the user can take.
         reason: String,
+        /// True if a message told it, so that the host that failed has reported it itself.
+        is_told: bool,
     },
     /// No worker that could run the waiting jobs is left.
     Deserted {
@@ -151,6 +153,7 @@ impl Completion {
     pub fn pass(&self) -> Option<u32> {
         match self {
             Self::Ended { pass, .. } | Self::Overdue { pass, .. } => Some(*pass),
+            Self::Received { message, .. } if !message.content.has_pass() => None,
             Self::Received { message, .. } => Some(message.pass),
             Self::WorkerFailed { .. }
             | Self::Forgot { .. }

@@ -6,28 +6,15 @@
 
 mod in_process;
 
-use bytes::Bytes;
-use eciton_types::{Round, Step};
+use std::sync::{Mutex, PoisonError};
 
+use bytes::Bytes;
+use eciton_types::Exchanged;
+
+use crate::completion::Completion;
 use crate::local::Inbox;
 
 pub use self::in_process::InProcess;
-
-/// Content of a [`Message`], which gives the body its meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
-    /// Rows that a step has written and that steps of the receiver read. The body is empty if the
-    /// receiver only waits for the end of the step.
-    Rows(Step),
-    /// Results of a round on all intervals of the sender. In a training, they are gradient sums and
-    /// losses. In an evaluation, they are scores.
-    Shared {
-        /// The round that the sender has finished.
-        round: Round,
-        /// Last round of the run, if the sender has decided to end it.
-        end_after: Option<Round>,
-    },
-}
 
 /// A message from one host to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +23,45 @@ pub struct Message {
     /// hosts have the same passes.
     pub pass: u32,
     /// The kind of the message.
-    pub content: Content,
+    pub content: Exchanged,
     /// Values in little-endian order.
     pub body: Bytes,
+}
+
+/// Inbox of a host, or the messages that arrived before it was known.
+#[derive(Debug)]
+pub struct Arrivals(Mutex<State>);
+
+#[derive(Debug)]
+enum State {
+    Early(Vec<Completion>),
+    Inbox(Inbox),
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Self(Mutex::new(State::Early(Vec::new())))
+    }
+}
+
+impl Arrivals {
+    /// Reports a message, or the failure of a host.
+    pub fn put(&self, completion: Completion) {
+        // The list is consistent even after a panic.
+        match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            State::Early(early) => early.push(completion),
+            State::Inbox(inbox) => inbox.note(completion),
+        }
+    }
+
+    /// Reports all further messages to `inbox`, and those that have arrived before.
+    pub fn listen(&self, inbox: Inbox) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let State::Early(early) = &mut *state {
+            early.drain(..).for_each(|completion| inbox.note(completion));
+        }
+        *state = State::Inbox(inbox);
+    }
 }
 
 /// Connections of a host to the other hosts of its run.
@@ -50,4 +73,8 @@ pub trait Fabric: Send + Sync + std::fmt::Debug {
     /// Reports all arriving messages to `inbox` from now on, including those that have arrived
     /// before.
     fn listen(&self, inbox: Inbox);
+
+    /// Ends the connections after all messages were sent. If the run of this host has failed,
+    /// `failed` has the host that failed first, and the reason, which the other hosts then report.
+    fn end(&self, failed: Option<(u32, &str)>);
 }

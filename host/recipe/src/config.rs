@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::every::Every;
 use crate::executor::{Emulator, Executor, FusionChoice, RowFormat};
 use crate::gather_choice::{GatherFeatures, LabelledGathers};
+use crate::hosts::Hosts;
 use crate::lanes::LaneSettings;
 use crate::links::Links;
 use crate::model::ModelSettings;
@@ -88,6 +89,9 @@ pub struct Config {
     /// Description of the workers' machines and their links, for plans.
     #[serde(default, skip_serializing_if = "Cluster::is_default")]
     pub cluster: Cluster,
+    /// Settings of the connections between the hosts of a run.
+    #[serde(default, skip_serializing_if = "Hosts::is_default")]
+    pub hosts: Hosts,
     /// Record of the keys that the user set, and of the settings that were derived from the data.
     #[serde(skip)]
     pub choices: Choices,
@@ -632,11 +636,12 @@ impl Config {
     }
 
     /// Returns every file path among the settings, except the path of the data set. These are
-    /// components, initial weights, a profile, and the folder of tokens.
+    /// components, initial weights, a profile, the folder of tokens, and that of addresses of hosts.
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let (init, profile) = (self.run.init.as_mut(), self.lanes.profile.as_mut());
         let own = self.model.own_kernels_mut();
-        let profile = profile.into_iter().chain(self.workers.tokens.as_mut());
+        let folders = self.workers.tokens.as_mut().into_iter().chain(self.hosts.rendezvous.as_mut());
+        let profile = profile.into_iter().chain(folders);
         init.into_iter().chain(profile).chain(self.kernels.values_mut()).chain(own)
     }
 

@@ -10,6 +10,7 @@ mod cluster;
 mod data;
 mod emulator;
 mod executor;
+mod hosts;
 mod key;
 mod lanes;
 mod limits;
@@ -104,6 +105,7 @@ macro_rules! sections {
         $each!(emulator, emulator::EMULATOR);
         $each!(workers, workers::WORKERS);
         $each!(cluster, cluster::CLUSTER);
+        $each!(hosts, hosts::HOSTS);
     };
 }
 
@@ -143,7 +145,7 @@ pub fn layer_keys() -> Vec<KeyInfo> {
 }
 
 /// Names of the sections of a recipe, each with other common names for it.
-const SECTIONS: [(&str, &[&str]); 15] = [
+const SECTIONS: [(&str, &[&str]); 16] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
     ("optimiser", &["optimizer"]),
@@ -159,6 +161,7 @@ const SECTIONS: [(&str, &[&str]); 15] = [
     ("emulator", &["emulated"]),
     ("workers", &["worker"]),
     ("cluster", &["machines"]),
+    ("hosts", &["host", "distributed"]),
 ];
 
 fn is_section(name: &str) -> bool {

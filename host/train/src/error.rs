@@ -46,6 +46,8 @@ pub enum Error {
         host: u32,
         /// The reason, and the action that the user can take.
         reason: String,
+        /// True if a message told it, so that the host that failed has reported it itself.
+        is_told: bool,
     },
     /// The data of a run are no longer at the path that the run recorded.
     #[error(

@@ -11,29 +11,72 @@ mod values;
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use eciton_exec::hosts::{Content, Fabric, Message};
+use eciton_exec::hosts::{Fabric, Message};
 use eciton_exec::{Completion, Inbox};
 use eciton_program::{Program, Scope};
 use eciton_recipe::Config;
-use eciton_types::Round;
+use eciton_types::{Exchanged, Round};
+use eciton_workers::{Mesh, MeshSettings};
+use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::exchange::{Exchange, Shared};
+use crate::checkpoint::Fingerprint;
 use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result};
+use crate::session::Session;
 use crate::stop::Stop;
 
 /// The hosts of a run, as one of them sees them.
 #[derive(Debug, Clone)]
 pub struct Hosts {
-    /// Index of this host. Host 0 writes the run folder and takes stop requests.
+    /// Index of this host. Host 0 writes the run folder and its messages are those of the run.
     pub me: u32,
     /// Number of hosts, at least 2.
     pub count: u32,
     /// Connections to the other hosts.
     pub fabric: Arc<dyn Fabric>,
+}
+
+impl Hosts {
+    /// Connects host `me` of `count` hosts to all others, as `[hosts]` of `config` says. `tell` gets
+    /// a line that says what the host waits for.
+    ///
+    /// # Errors
+    /// Returns [`Error::Hosts`] without a folder of addresses, and [`Error::Functions`] if the hosts
+    /// cannot connect. Returns [`Error::Class`] if this processor does not support the numeric class
+    /// of the configuration.
+    pub fn connect(config: &Config, (me, count): (u32, u32), tell: &mut dyn FnMut(&str)) -> Result<Self> {
+        Session::settle_class(config)?;
+        let of = &config.hosts;
+        let rendezvous = of.rendezvous.as_ref().map(PathBuf::from);
+        let rendezvous = rendezvous.ok_or_else(|| {
+            Error::Hosts("set `hosts.rendezvous` (--rendezvous) to a folder that all hosts share".to_owned())
+        })?;
+        let settings = MeshSettings {
+            me,
+            count,
+            rendezvous,
+            listen: of.listen.clone(),
+            silence: Duration::from_millis(of.silence_ms),
+            patience: Duration::from_secs(of.wait_s.into()),
+        };
+        Ok(Self { me, count, fabric: Arc::new(Mesh::connect(settings, tell)?) })
+    }
+
+    /// Ends the connections after the run of this host. If `result` is an error, the other hosts
+    /// report it too.
+    pub fn end<T>(&self, result: &Result<T>) {
+        match result {
+            Ok(_) => self.fabric.end(None),
+            Err(Error::HostFailed { host, reason, .. }) => self.fabric.end(Some((*host, reason))),
+            Err(error) => self.fabric.end(Some((self.me, &eciton_input::text::causes(error)))),
+        }
+    }
 }
 
 /// Division of the intervals among the hosts. Each host has consecutive intervals.
@@ -90,8 +133,8 @@ impl Cut {
 pub(crate) struct Link {
     pub hosts: Hosts,
     pub cut: Cut,
-    /// Stop request that this host passes on to all hosts. Only host 0 has one.
-    stop: Option<Arc<Stop>>,
+    /// Stop request that this host passes on to all hosts.
+    stop: Arc<Stop>,
     /// True if a host has decided to end the run early.
     stopped: Cell<bool>,
     /// Bytes of message bodies that were sent to each host.
@@ -99,6 +142,26 @@ pub(crate) struct Link {
     inbox: Inbox,
     /// Completions of passes that are not in progress, or that wait for an inner pass.
     kept: RefCell<Vec<Completion>>,
+    facts: Facts,
+}
+
+/// Digests of what all hosts of a run must agree on: the data, the settings, and the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts([[u8; 32]; 3]);
+
+impl Facts {
+    pub(crate) fn new(config: &Config, data: Option<&Fingerprint>, (program, cut): (&Program, &Cut)) -> Self {
+        // Threads, memory and executors may differ between hosts.
+        let settings =
+            (&config.model, &config.optimiser, &config.pipeline, config.run.seed, config.run.epochs);
+        let periods = (config.run.steps, config.run.eval_every, config.run.keep, config.run.patience);
+        let digest = |text: String| Sha256::digest(text.as_bytes()).into();
+        Self([
+            digest(format!("{data:?}")),
+            digest(format!("{settings:?} {periods:?} {:?}", config.run.until)),
+            digest(format!("{program:?} {cut:?} {}", eciton_tensor::simd::numeric_class())),
+        ])
+    }
 }
 
 /// Makes the executor wait for messages as for a job in flight, until it is dropped.
@@ -112,19 +175,32 @@ impl Drop for Waits<'_> {
 
 impl Link {
     /// Joins `hosts`, among which `cut` divides the intervals. Messages arrive in `inbox`.
-    pub(crate) fn new(hosts: &Hosts, cut: Cut, (stop, inbox): (&Arc<Stop>, Inbox)) -> Self {
+    pub(crate) fn new(hosts: &Hosts, (cut, facts): (Cut, Facts), (stop, inbox): (&Arc<Stop>, Inbox)) -> Self {
         let sent = (0..hosts.count).map(|_| Cell::new(0)).collect();
-        let stop = (hosts.me == 0).then(|| stop.clone());
         hosts.fabric.listen(inbox.clone());
-        Self {
-            hosts: hosts.clone(),
-            cut,
-            stop,
-            stopped: Cell::new(false),
-            sent,
-            inbox,
-            kept: RefCell::default(),
+        let (stopped, kept) = (Cell::new(false), RefCell::default());
+        let link = Self { hosts: hosts.clone(), cut, stop: stop.clone(), stopped, sent, inbox, kept, facts };
+        let body = Bytes::from(facts.0.concat());
+        for host in link.others() {
+            link.send(host, (0, Exchanged::Facts), body.clone());
         }
+        link
+    }
+
+    /// Checks the facts that another host has sent.
+    ///
+    /// # Errors
+    /// Returns [`Error::Hosts`] if they are not those of this host.
+    pub(crate) fn agrees(&self, from: u32, body: &[u8]) -> Result<()> {
+        let found: Vec<&[u8]> = body.chunks(32).collect();
+        let known = self.facts.0.iter().zip(["data", "settings", "program or number of hosts"]);
+        let differs = known.enumerate().find(|(at, (fact, _))| found.get(*at) != Some(&&fact[..]));
+        let Some((_, (_, what))) = differs else { return Ok(()) };
+        Err(Error::Hosts(format!(
+            "host {from} and host {} have a different {what}; start all hosts with the same command, the same \
+             data and the same version of eciton",
+            self.hosts.me
+        )))
     }
 
     /// Returns the intervals of this host.
@@ -154,7 +230,7 @@ impl Link {
         (0..self.hosts.count).filter(move |&host| host != me)
     }
 
-    fn send(&self, to: u32, (pass, content): (u32, Content), body: Bytes) {
+    fn send(&self, to: u32, (pass, content): (u32, Exchanged), body: Bytes) {
         if let Some(sent) = self.sent.get(to as usize) {
             sent.set(sent.get() + body.len() as u64);
         }
@@ -169,8 +245,7 @@ impl Link {
     /// Returns the last round of the run if a stop was requested at this host. All hosts must learn
     /// it with this host's sums of `round`. `bound` is the number of rounds that a host may be ahead.
     fn ends(&self, round: Round, bound: u32) -> Option<Round> {
-        let asked = self.stop.as_ref().is_some_and(|stop| stop.is_asked());
-        (asked && !self.stopped.replace(true)).then(|| Round(round.0.saturating_add(bound)))
+        (self.stop.is_asked() && !self.stopped.replace(true)).then(|| Round(round.0.saturating_add(bound)))
     }
 }
 

@@ -38,7 +38,7 @@ use crate::driver::{
 };
 use crate::error::{Error, Result, at};
 use crate::evaluation::{Asked, Evaluation, EvaluationPlan, Keeps};
-use crate::hosts::{self, Cut, Exchange, Link};
+use crate::hosts::{self, Cut, Exchange, Facts, Link};
 use crate::image_strips::Stripped;
 use crate::initial_weights::Initial;
 use crate::kernels::Kernels;
@@ -144,7 +144,8 @@ impl Session {
         let Draft { inputs, settings: model, scaled, kernels, threads, stripped, planned } = draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
-        let fingerprint = watched.then(|| Fingerprint::compute(&inputs)).transpose()?;
+        let compared = watched || options.hosts.is_some();
+        let fingerprint = compared.then(|| Fingerprint::compute(&inputs)).transpose()?;
         let inputs = inputs.complete(&program, threads)?;
         let training = RowBatches::new(&config.batch, &inputs).rows();
         let epochs = Epochs::with_rounds(config.batch.rounds(training));
@@ -158,10 +159,12 @@ impl Session {
         settings.lanes = config.lanes.lanes;
         let cut = options.hosts.as_ref().map(|hosts| {
             hosts::check(config, &inputs, &schedule)?;
-            Ok::<_, Error>((hosts, Cut::new(&inputs, hosts.count)?))
+            let cut = Cut::new(&inputs, hosts.count)?;
+            let facts = Facts::new(config, fingerprint.as_ref(), (&schedule, &cut));
+            Ok::<_, Error>((hosts, cut, facts))
         });
         let cut = cut.transpose()?;
-        settings.own = cut.as_ref().map(|(hosts, cut)| cut.of(hosts.me)).map(|own| (own.start, own.end));
+        settings.own = cut.as_ref().map(|(hosts, cut, _)| cut.of(hosts.me)).map(|own| (own.start, own.end));
         settings.residence = match (config.executor.kind.has_workers(), config.workers.redundant) {
             (true, false) => Residence::Workers,
             (true, true) => Residence::Redundant,
@@ -231,7 +234,7 @@ impl Session {
         };
         let (optimiser, pipeline) = (&config.optimiser, &config.pipeline);
         let runs = match &cut {
-            Some((_, cut)) => cut.runs().collect(),
+            Some((_, cut, _)) => cut.runs().collect(),
             None => sums.replicas(&config.lanes.lanes),
         };
         let host = options.hosts.as_ref().map(|hosts| hosts.me);
@@ -244,7 +247,9 @@ impl Session {
         let threads = threads.max(if lanes == 0 { 0 } else { lanes.saturating_add(1) });
         let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first, lanes };
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
-        let link = cut.map(|(hosts, cut)| Rc::new(Link::new(hosts, cut, (&options.stop, local.inbox()))));
+        let link = cut.map(|(hosts, cut, facts)| {
+            Rc::new(Link::new(hosts, (cut, facts), (&options.stop, local.inbox())))
+        });
         let exchange = |program, columns| {
             link.as_ref().map(|link| Exchange::new(link, program, &inputs, columns)).transpose()
         };
@@ -318,7 +323,7 @@ impl Session {
             counts: Counts::default(),
             doubts: Doubts::new(config),
             logs,
-            fingerprint,
+            fingerprint: fingerprint.filter(|_| watched),
             stop: options.stop.clone(),
             pause_after: options.pause_after,
             budget: options.budget.clone(),

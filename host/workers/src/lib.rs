@@ -55,7 +55,9 @@ mod connections;
 mod frames;
 mod incoming;
 mod link;
+mod mesh;
 mod objects;
+mod outgoing;
 mod owned;
 mod peers;
 mod pool;
@@ -68,6 +70,7 @@ mod status;
 
 pub use eciton_connect::{Error as ConnectError, Token, read_tokens};
 pub use eciton_exec::Traffic;
+pub use mesh::{Mesh, MeshSettings};
 pub use objects::OBJECT_BYTES;
 pub use owned::{Owned, Passes};
 pub use pool::{Rendezvous, WorkerPool};

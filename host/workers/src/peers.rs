@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use eciton_connect::{
-    Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Result, Sender, Token, Welcome, dial,
+    Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Result, Token, Welcome, dial,
 };
 use eciton_kernel::wire::Decoded;
 use eciton_tensor::Matrix;
@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::incoming::Incoming;
+use super::outgoing::{self, Outgoing, Queued};
 
 /// Time to wait before a worker tries to connect to another worker again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -29,7 +30,7 @@ pub(super) struct Peers {
     hello: Hello,
     /// Time without a message after which a sign of life is sent.
     between: Duration,
-    out: HashMap<Location, mpsc::UnboundedSender<Message>>,
+    out: HashMap<Location, Outgoing>,
 }
 
 impl Peers {
@@ -42,10 +43,10 @@ impl Peers {
     /// Records the address of `worker` and starts to connect to it. A new worker replaces an
     /// earlier one at the same location.
     pub(super) fn meet(&mut self, worker: Location, address: String, token: Token) {
-        let (out, messages) = mpsc::unbounded_channel();
+        let (out, queued) = outgoing::queues();
         self.out.insert(worker, out);
         let at = (address, token, self.hello.clone());
-        self.runtime.spawn(send(at, self.between, messages));
+        self.runtime.spawn(send(at, self.between, queued));
     }
 
     /// Queues rows or a sum for the worker `to`. If that worker has failed, it does not receive
@@ -55,25 +56,21 @@ impl Peers {
         let mut writer = Writer::new(Vec::new());
         writer.matrix(rows, Encoding::F32).map_err(|e| e.to_string())?;
         let bytes = writer.finish().map_err(|e| e.to_string())?.into();
-        drop(out.send(Message::Object { key, bytes }));
+        let is_urgent = !matches!(key, TensorKey::Rows { .. });
+        out.send(Message::Object { key, bytes }, is_urgent);
         Ok(())
     }
 }
 
 /// Sends queued messages to one worker. Connects again after each failure, until the queue is
 /// closed.
-async fn send(
-    (address, token, hello): (String, Token, Hello),
-    between: Duration,
-    mut messages: mpsc::UnboundedReceiver<Message>,
-) {
-    let mut left: Option<Message> = None;
+async fn send((address, token, hello): (String, Token, Hello), between: Duration, mut queued: Queued) {
     loop {
         let dialled =
             dial(&address, std::slice::from_ref(&token), hello.clone(), Duration::ZERO, || {}).await;
         if let Ok(Dialled { mut sender, receiver, .. }) = dialled {
             let done = tokio::select! {
-                done = write(&mut sender, between, &mut messages, &mut left) => done,
+                done = queued.write(&mut sender, between) => done,
                 // If the other worker sends no signs of life, it may not receive what is written.
                 () = signs_of_life(receiver) => false,
             };
@@ -82,34 +79,10 @@ async fn send(
             }
         }
         // The worker was replaced, or this worker ends.
-        if messages.is_closed() {
+        if queued.is_closed() {
             return;
         }
         tokio::time::sleep(AGAIN).await;
-    }
-}
-
-/// Sends messages from a queue. Returns true once the queue is closed and all messages are sent.
-/// Returns false if the connection fails, and `left` is then the message that may not have arrived.
-async fn write(
-    sender: &mut Sender,
-    between: Duration,
-    messages: &mut mpsc::UnboundedReceiver<Message>,
-    left: &mut Option<Message>,
-) -> bool {
-    loop {
-        if left.is_none() {
-            *left = match tokio::time::timeout(between, messages.recv()).await {
-                Ok(None) => return true,
-                Ok(message) => message,
-                Err(_) => Some(Message::Alive),
-            };
-        }
-        let Some(message) = &*left else { continue };
-        if sender.send(message).await.is_err() {
-            return false;
-        }
-        *left = None;
     }
 }
 

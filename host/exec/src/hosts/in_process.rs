@@ -1,10 +1,12 @@
 //! Hosts that are threads of one process, for tests.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{Fabric, Message};
+use eciton_types::Exchanged;
+
+use super::{Arrivals, Fabric, Message};
 use crate::completion::Completion;
 use crate::local::Inbox;
 
@@ -22,27 +24,7 @@ pub struct InProcess {
 #[derive(Debug)]
 struct End {
     send: mpsc::Sender<(u32, Message)>,
-    inbox: Arc<Mutex<Arrivals>>,
-}
-
-/// Inbox of a host, or the messages that arrived before it was known.
-#[derive(Debug)]
-enum Arrivals {
-    Early(Vec<Completion>),
-    Inbox(Inbox),
-}
-
-impl Arrivals {
-    fn put(&mut self, completion: Completion) {
-        match self {
-            Self::Early(early) => early.push(completion),
-            Self::Inbox(inbox) => inbox.note(completion),
-        }
-    }
-}
-
-fn lock(arrivals: &Mutex<Arrivals>) -> std::sync::MutexGuard<'_, Arrivals> {
-    arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    arrivals: Arc<Arrivals>,
 }
 
 impl InProcess {
@@ -51,11 +33,11 @@ impl InProcess {
     pub fn connected(count: u32, seed: u64) -> Vec<Arc<dyn Fabric>> {
         let end = |me: u32| {
             let (send, receive) = mpsc::channel();
-            let inbox = Arc::new(Mutex::new(Arrivals::Early(Vec::new())));
-            let arrivals = inbox.clone();
+            let arrivals = Arc::new(Arrivals::default());
+            let to = arrivals.clone();
             let seed = seed.wrapping_mul(31).wrapping_add(u64::from(me));
-            std::thread::spawn(move || deliver(&receive, &arrivals, seed));
-            End { send, inbox }
+            std::thread::spawn(move || deliver(&receive, &to, seed));
+            End { send, arrivals }
         };
         let ends = Arc::new((0..count).map(end).collect::<Vec<_>>());
         (0..count).map(|me| Arc::new(Self { me, ends: ends.clone() }) as Arc<dyn Fabric>).collect()
@@ -63,7 +45,7 @@ impl InProcess {
 }
 
 /// Passes on messages in a random order, until all senders are gone.
-fn deliver(receive: &mpsc::Receiver<(u32, Message)>, arrivals: &Mutex<Arrivals>, mut state: u64) {
+fn deliver(receive: &mpsc::Receiver<(u32, Message)>, arrivals: &Arrivals, mut state: u64) {
     let mut waiting = Vec::new();
     loop {
         let ended = match receive.recv_timeout(LATENCY) {
@@ -79,7 +61,7 @@ fn deliver(receive: &mpsc::Receiver<(u32, Message)>, arrivals: &Mutex<Arrivals>,
         let draw = (state >> 33) as usize;
         if !waiting.is_empty() && (draw.is_multiple_of(2) || ended) {
             let (from, message) = waiting.swap_remove(draw / 2 % waiting.len());
-            lock(arrivals).put(Completion::Received { from, message: Box::new(message) });
+            arrivals.put(Completion::Received { from, message: Box::new(message) });
         }
         if ended && waiting.is_empty() {
             return;
@@ -96,10 +78,16 @@ impl Fabric for InProcess {
     }
 
     fn listen(&self, inbox: Inbox) {
-        let Some(end) = self.ends.get(self.me as usize) else { return };
-        let before = std::mem::replace(&mut *lock(&end.inbox), Arrivals::Inbox(inbox.clone()));
-        if let Arrivals::Early(early) = before {
-            early.into_iter().for_each(|completion| inbox.note(completion));
+        if let Some(end) = self.ends.get(self.me as usize) {
+            end.arrivals.listen(inbox);
+        }
+    }
+
+    fn end(&self, failed: Option<(u32, &str)>) {
+        let Some((host, reason)) = failed else { return };
+        for to in (0..).take(self.ends.len()).filter(|to| *to != self.me) {
+            let body = reason.as_bytes().to_vec().into();
+            self.send(to, Message { pass: 0, content: Exchanged::Failed { host }, body });
         }
     }
 }

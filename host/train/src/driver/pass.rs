@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
-use eciton_exec::hosts::{Content, Message};
+use eciton_exec::hosts::Message;
 use eciton_exec::{Affinity, Answered, Cancel, Completion, Executor, Job, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
 use eciton_runs::report::Observer;
-use eciton_types::{Location, Round, StageId, Task, TaskKey};
+use eciton_types::{Exchanged, Location, Round, StageId, Task, TaskKey};
 
 use super::checkpointer::Checkpointer;
 use super::counts::Counts;
@@ -397,12 +397,17 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     ) -> Result<Option<Event>> {
         let hosts = stages.hosts.ok_or_else(|| Error::Internal("there is one host".to_owned()))?;
         match message.content {
-            Content::Rows(step) => hosts.received((from, step), stages.rows, message.body).map(Some),
-            Content::Shared { round, end_after } => {
+            Exchanged::Rows(step) => hosts.received((from, step), stages.rows, message.body).map(Some),
+            Exchanged::Shared { round, end_after } => {
                 let weights = stages.training.then_some(&mut *state.weights);
                 let [end, shared] = hosts.shared((from, round, end_after), weights, &message.body)?;
                 self.pending.extend(end);
                 Ok(shared)
+            }
+            Exchanged::Facts => hosts.link().agrees(from, &message.body).map(|()| None),
+            Exchanged::Failed { host } => {
+                let reason = String::from_utf8_lossy(&message.body).into_owned();
+                Err(Error::HostFailed { host, reason, is_told: true })
             }
         }
     }
@@ -504,7 +509,10 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     ) -> Result<Option<Event>> {
         match completion {
             Completion::Deserted { reason } => Err(Error::Deserted(reason)),
-            Completion::HostFailed { host, reason } => Err(Error::HostFailed { host, reason }),
+            Completion::Received { from, message } => self.received((from, *message), stages, state),
+            Completion::HostFailed { host, reason, is_told } => {
+                Err(Error::HostFailed { host, reason, is_told })
+            }
             Completion::Audited { step, verdict } => {
                 if let Some(warning) = state.doubts.found(step, &verdict)? {
                     state.observer.warning(&warning);

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use eciton_engine::Event;
-use eciton_exec::hosts::Content;
 use eciton_exec::{Affinity, Job, Work};
 use eciton_gather::Rows;
 use eciton_program::{Program, Relation};
-use eciton_types::{IntervalId, ParameterId, Round, SlotId, StageId, Step, Task};
+use eciton_types::{Exchanged, IntervalId, ParameterId, Round, SlotId, StageId, Step, Task};
 
 use super::lists::Lists;
 use super::values::{Values, check, put, put_half};
@@ -149,7 +148,7 @@ impl Exchange {
         }
         for host in self.link.others() {
             let body = std::mem::take(&mut bodies[host as usize]).into();
-            self.link.send(host, (pass, Content::Rows(step)), body);
+            self.link.send(host, (pass, Exchanged::Rows(step)), body);
         }
         Ok(())
     }
@@ -227,7 +226,7 @@ impl Exchange {
         }
         let body = Bytes::from(body);
         for host in link.others() {
-            link.send(host, (pass, Content::Shared { round, end_after }), body.clone());
+            link.send(host, (pass, Exchanged::Shared { round, end_after }), body.clone());
         }
         Ok(end_after.map(|round| Event::EndAfter { round }))
     }

@@ -1,0 +1,36 @@
+//! Settings of the connections between the hosts of a run, in section `[hosts]` of a recipe.
+
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of hosts per run. Each pair of hosts has a connection.
+pub const MAX_HOSTS: u32 = 32;
+
+/// Section `[hosts]` of a recipe, with the connections between hosts. The number of hosts is not a
+/// setting, because the result does not depend on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hosts {
+    /// Folder that all hosts share, in which they tell each other their addresses. If `None`, all
+    /// hosts are on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendezvous: Option<String>,
+    /// Address `HOST:PORT` at which this host listens for others. If `None`, it is a free port of
+    /// the machine's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// Time without a byte after which a host is considered failed, in milliseconds.
+    pub silence_ms: u64,
+    /// Time for which a host waits for the others at the start, in seconds.
+    pub wait_s: u32,
+}
+
+impl Default for Hosts {
+    fn default() -> Self {
+        Self { rendezvous: None, listen: None, silence_ms: 10_000, wait_s: 300 }
+    }
+}
+
+impl Hosts {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}

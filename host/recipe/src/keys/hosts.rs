@@ -1,0 +1,37 @@
+//! The keys of `[hosts]`.
+
+use super::key::{Group, Key, Kind, key, value};
+use crate::document::Field;
+use crate::hosts::Hosts;
+
+type To = Hosts;
+
+pub(super) const HOSTS: &[Key<Hosts>] = &[
+    key(
+        "rendezvous",
+        "Folder that all hosts share, in which they tell each other their addresses",
+        value!(some text("the path of a folder") => rendezvous),
+    )
+    .also(&["init_method", "shared_folder"])
+    .flag("rendezvous", "DIR", Group::Execution)
+    .absent("a temporary folder, for hosts on this machine"),
+    key(
+        "listen",
+        "Address at which this host listens for other hosts, as HOST:PORT",
+        value!(some text("HOST:PORT, for instance \"10.0.0.5:7070\"") => listen),
+    )
+    .also(&["address", "bind"])
+    .absent("a free port of this machine's address"),
+    key(
+        "silence_ms",
+        "Time without a byte after which a host counts as failed, in milliseconds",
+        value!(integer(100, 10_000_000) => silence_ms),
+    )
+    .also(&["timeout_ms", "heartbeat_ms"]),
+    key(
+        "wait_s",
+        "Time for which a host waits for the others at the start, in seconds",
+        value!(integer32(1, 86_400) => wait_s),
+    )
+    .also(&["wait", "patience"]),
+];
