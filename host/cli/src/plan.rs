@@ -9,11 +9,13 @@ use eciton_planner::Failures;
 use eciton_recipe::{HostPlace, Mode, Source, WeightVersions};
 use eciton_simulate::pipeline::Preemption;
 use eciton_train::{
-    LanesPlan, LayerFirst, LayerPlan, Options, PipelinePlan, Plan, PlannedPipeline, Protections,
+    Hosts, HostsPlan, LanesPlan, LayerFirst, LayerPlan, Options, PipelinePlan, Plan, PlannedPipeline,
+    Protections,
 };
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::hosts::Wanted;
 use crate::output::Output;
 use crate::protection::{self, Compared, Comparison};
 use crate::text::{bytes, counted, grouped, seconds};
@@ -95,7 +97,15 @@ fn report(
     let mut config = recipe::configure(&arguments.request()?)?;
     config.run.memory_bytes = host_memory.or(config.run.memory_bytes);
     let (embeddings, scores) = (arguments.embeddings, arguments.scores);
-    let plan = eciton_train::plan(&config, &Options { embeddings, scores, ..Options::default() })?;
+    let hosts = match arguments.hosts {
+        Some(Wanted::Count(count)) if count > 1 => Some(Hosts { me: 0, count, fabric: None }),
+        Some(Wanted::Env) => {
+            return Err(Failure::Usage("--hosts env: a plan needs the number of hosts".to_owned()));
+        }
+        _ => None,
+    };
+    let options = Options { embeddings, scores, hosts, ..Options::default() };
+    let plan = eciton_train::plan(&config, &options)?;
     if let Some((path, form)) = draw.and_then(|path| Some((path, form(path)?))) {
         write(path, &form(&plan.layers))?;
     }
@@ -193,6 +203,37 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
     };
     row("host", text);
     plan.grid.lines().for_each(|line| row("", line.to_owned()));
+}
+
+/// Prints the rows of each host and the bytes that it sends, and the law of when several hosts are
+/// quicker than one.
+fn print_hosts(plan: &HostsPlan, row: &mut impl FnMut(&str, String)) {
+    for (at, host) in plan.hosts.iter().enumerate() {
+        let to = |bytes_to: &[u64]| {
+            let others = bytes_to.iter().enumerate().filter(|(to, _)| *to != at);
+            others.map(|(to, count)| format!("{} to {to}", bytes(*count))).collect::<Vec<_>>().join(", ")
+        };
+        let text = format!(
+            "{at}: {}, {}, {} of other hosts; per step {}; per evaluation {}",
+            counted(host.rows, "row"),
+            counted(host.edges, "edge"),
+            counted(host.ghosts, "row"),
+            to(&host.step_bytes),
+            to(&host.evaluation_bytes)
+        );
+        row(if at == 0 { "hosts" } else { "" }, text);
+    }
+    let count = plan.hosts.len();
+    let sent = plan.hosts.iter().map(|host| host.step_bytes.iter().sum::<u64>()).max().unwrap_or(0);
+    let received = |to: usize| plan.hosts.iter().filter_map(|host| host.step_bytes.get(to)).sum::<u64>();
+    let most = sent.max((0..count).map(received).max().unwrap_or(0));
+    let text = format!(
+        "{count} hosts are quicker than one if {} cross the link of a host in less than {:.0} % of the time that \
+         a step takes on one",
+        bytes(most),
+        100.0 * (1.0 - 1.0 / count as f64)
+    );
+    row("link", text);
 }
 
 /// Prints the throughput that the planner predicts for the configured pipeline, for the best one,
@@ -355,6 +396,9 @@ fn print(
     }
     if let Some((compared, hours)) = protections {
         protection::print(&compared, hours, &mut row);
+    }
+    if let Some(hosts) = &plan.hosts {
+        print_hosts(hosts, &mut row);
     }
     let memory = &plan.memory;
     for item in &memory.items {

@@ -2,7 +2,8 @@
 
 use eciton_recipe::Metric;
 use eciton_train::{
-    AuditReport, BestEpoch, Bill, Helpers, HelpersUsed, Quality, SeedReport, Summary, Target, WorkersUsed,
+    AuditReport, BestEpoch, Bill, Helpers, HelpersUsed, HostTraffic, Quality, SeedReport, Summary, Target,
+    WorkersUsed,
 };
 use serde::Serialize;
 
@@ -149,6 +150,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     if let Some(workers) = &summary.workers {
         rows.extend(worker_rows(workers));
     }
+    rows.extend(host_rows(&summary.hosts));
     if let Some(audit) = &summary.audit {
         rows.extend(audited(audit));
     }
@@ -230,6 +232,16 @@ fn audited(audit: &AuditReport) -> Vec<(&'static str, String)> {
         rows.push(("", "UNVERIFIED: the run used doubtful answers (executor.keep_doubtful)".to_owned()));
     }
     rows
+}
+
+/// Returns the summary rows about the traffic between host 0 and each other host.
+fn host_rows(hosts: &[HostTraffic]) -> Vec<(&'static str, String)> {
+    let one = |(at, of): (usize, &HostTraffic)| {
+        let text =
+            format!("{}: {} sent, {} received", of.host, bytes(of.sent_bytes), bytes(of.received_bytes));
+        (if at == 0 { "hosts" } else { "" }, text)
+    };
+    hosts.iter().enumerate().map(one).collect()
 }
 
 /// Returns the summary rows about the workers of a run. They are the traffic between the host and
@@ -435,6 +447,7 @@ mod tests {
             helpers: None,
             attempts: None,
             workers: None,
+            hosts: Vec::new(),
             audit: None,
             bill: None,
             cost: None,

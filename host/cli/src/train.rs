@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
 
     /// Number of hosts on this machine that share the training, or `env` if a launcher such as mpirun
     /// or srun has started all hosts
-    #[arg(long, value_name = "N|env", help_heading = "Execution", conflicts_with_all = ["as_task", "dry_run", "trace", "tensorboard", "record_events", "replay_events", "profile"])]
+    #[arg(long, value_name = "N|env", help_heading = "Execution", conflicts_with_all = ["as_task", "trace", "tensorboard", "record_events", "replay_events", "profile"])]
     pub(crate) hosts: Option<hosts::Wanted>,
 
     /// Run the whole training in one function invocation (with --executor emulated or lambda)

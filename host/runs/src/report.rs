@@ -285,6 +285,17 @@ pub struct Chosen {
     pub why: String,
 }
 
+/// Bytes that a host has exchanged with another host, without the headers of messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostTraffic {
+    /// Index of the other host.
+    pub host: u32,
+    /// Bytes that were sent to it.
+    pub sent_bytes: u64,
+    /// Bytes that were received from it.
+    pub received_bytes: u64,
+}
+
 /// Summary of a whole training run, as written to `summary.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Summary {
@@ -354,6 +365,10 @@ pub struct Summary {
     /// run used no workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersUsed>,
+    /// Bytes that this host has exchanged with each other host of the run. Empty for a run on one
+    /// host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostTraffic>,
     /// Result of the audit of remote answers, in this process. `None` if nothing was audited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditReport>,

@@ -18,6 +18,7 @@ use eciton_types::{Atoms, DomainId, FAN_OUT, IntervalId, Intervals, Node, Normal
 use crate::edge_data::EdgeData;
 use crate::error::{Error, Result, at};
 use crate::held_out_links::{self, PredictedLinks};
+use crate::hosts::HostPart;
 use crate::loss_reachable::LabelledLists;
 use crate::precomputed::{Sums, gather_features, stored_at_most};
 use crate::relation::{Lists, Readout};
@@ -92,15 +93,18 @@ pub(crate) struct Inputs {
     pub links: Option<Arc<PredictedLinks>>,
     /// Schema of the data set, as the run folder records it.
     pub schema: Schema,
+    /// Part of the data set that this host stores. `None` for a run on one host.
+    pub host: Option<HostPart>,
 }
 
 impl Inputs {
     /// Orders the rows of a data set and divides them into intervals. `group` is the number of
-    /// consecutive rows that must stay together, for instance the tokens of a sequence. `links` has
-    /// the settings of link prediction and the maximum number of epochs in flight.
+    /// consecutive rows that must stay together, for instance the tokens of a sequence. Without
+    /// `run.intervals`, there are at least `least` intervals, or as many as there are atoms. `links`
+    /// has the settings of link prediction and the maximum number of epochs in flight.
     pub(crate) fn new(
         mut dataset: Dataset,
-        (run, group): (&Run, u32),
+        (run, group, least): (&Run, u32, u32),
         links: Option<(&Links, u32)>,
     ) -> Result<Self> {
         let (task, classes) = match links {
@@ -140,7 +144,7 @@ impl Inputs {
             0 => (rows / ROWS_WITHOUT_EDGES).min(atoms.count()),
             _ => 0,
         };
-        let count = run.intervals.unwrap_or(usual.max(alone));
+        let count = run.intervals.unwrap_or(usual.max(alone).max(least.min(atoms.count())));
         let cut = Intervals::new(&atoms, count)?;
         let mut in_training = vec![false; rows as usize];
         for &v in &dataset.split.train {
@@ -187,6 +191,7 @@ impl Inputs {
             labelled,
             links,
             schema,
+            host: None,
         })
     }
 }
@@ -280,10 +285,37 @@ impl Inputs {
     pub(crate) fn check_neighbours(&self, config: &Config, program: &Program) -> Result<()> {
         let follows = program.model.constant_gather().is_some()
             || program.relations.iter().any(|relation| relation.over == Over::Neighbours);
-        match follows && self.dataset.graph.edges() == 0 && !config.data.without_edges {
+        match follows && self.edges_of_all() == 0 && !config.data.without_edges {
             true => Err(Error::NoGraph { dataset: self.dataset.name.clone(), model: program.model.name() }),
             false => Ok(()),
         }
+    }
+
+    /// Returns the number of edges of the data set, including those that other hosts store.
+    pub(crate) fn edges_of_all(&self) -> u64 {
+        self.host.as_ref().map_or(self.dataset.graph.edges(), |host| host.edges.0)
+    }
+
+    /// Returns the number of vertices of the data set, including those that other hosts store.
+    pub(crate) fn rows_of_all(&self) -> u32 {
+        self.host.as_ref().and_then(|host| host.starts.last().copied()).unwrap_or(self.shape.rows)
+    }
+
+    /// Returns the number of edges to labelled training vertices, and that of all edges.
+    pub(crate) fn labelled_edges(&self) -> (u64, u64) {
+        let (graph, train) = (&self.dataset.graph, &self.dataset.split.train);
+        let labelled = || (train.iter().map(|&row| u64::from(graph.in_degree(row))).sum(), graph.edges());
+        self.host.as_ref().map_or_else(labelled, |host| (host.edges.1, host.edges.0))
+    }
+
+    /// Sets the inverse in-degree of each vertex, which otherwise follows from the lists.
+    pub(crate) fn set_inverse(&mut self, inverse: Arc<Vec<f32>>) {
+        self.inverse = OnceLock::from(inverse);
+    }
+
+    /// Returns the vertex number in the data set of each row, if other hosts store some of the rows.
+    pub(crate) fn numbers(&self) -> Option<Arc<[u32]>> {
+        self.host.as_ref().and_then(|host| host.numbers.clone())
     }
 
     /// Returns the sizes of the data set, from which the program builder estimates the benefit of
@@ -312,12 +344,19 @@ impl Inputs {
         if let Some(gather) = program.model.constant_gather().filter(|_| program.rewrites.gathered_features) {
             self.gather_features(gather, threads)?;
         }
+        Ok(self.with_labelled_lists(program))
+    }
+
+    /// Adds the adjacency lists without edges that cannot affect the loss, if `program` reads them.
+    pub(crate) fn with_labelled_lists(mut self, program: &Program) -> Self {
         if program.relations.iter().any(|relation| relation.reached) {
             let (dataset, weights) = (&self.dataset, self.edges.weights.as_ref());
-            let lists = LabelledLists::new(&dataset.graph, &dataset.split.train, weights);
+            let stored = self.host.as_ref().map(|host| host.stored(&dataset.split.train));
+            let train = stored.as_ref().unwrap_or(&dataset.split.train);
+            let lists = LabelledLists::new(&dataset.graph, train, weights);
             self.labelled = Some(Arc::new(lists));
         }
-        Ok(self)
+        self
     }
 
     /// Sums the features over neighbours once, so that epochs do not repeat this work. The original
@@ -328,8 +367,15 @@ impl Inputs {
     fn gather_features(&mut self, gather: FeatureGather, threads: u32) -> Result<()> {
         let weights = self.edges.weights.as_ref().map(|weights| &weights.along(false)[..]);
         let graph = &self.dataset.graph;
+        let rows = |run: Range<u32>| run.start as usize..run.end as usize;
+        let ranges: Vec<Range<usize>> = match &self.host {
+            None => (0..self.atoms.count()).map(|atom| rows(self.atoms.row_range(atom..atom + 1))).collect(),
+            Some(host) => {
+                self.intervals[rows(host.cut.of(host.me))].iter().map(|of| of.rows.clone()).collect()
+            }
+        };
         let of = |sums: Sums<'_>, features: &Matrix| {
-            gather_features(graph, weights, sums, features, &self.atoms, threads)
+            gather_features(graph, weights, sums, features, (&ranges, threads))
         };
         match gather {
             FeatureGather::Hops(hops) => {

@@ -1,6 +1,7 @@
 //! Edge features of a run. One column can be the edge weights of gathers, and edge kernels read all
 //! columns.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use eciton_gather::Positions;
@@ -43,6 +44,18 @@ impl EdgeWeights {
     /// in-lists.
     pub(crate) fn along(&self, outgoing: bool) -> &Arc<Vec<f32>> {
         if outgoing { &self.outgoing } else { &self.incoming }
+    }
+
+    /// Returns the weights of the edges in the lists of a range of rows.
+    pub(crate) fn of_rows(&self, graph: &Graph, rows: Range<usize>) -> Self {
+        let part = |lists: &Adjacency, weights: &[f32]| {
+            let offsets = lists.offsets();
+            Arc::new(weights[offsets[rows.start] as usize..offsets[rows.end] as usize].to_vec())
+        };
+        let incoming = part(graph.incoming(), &self.incoming);
+        let shared = Arc::ptr_eq(&self.incoming, &self.outgoing) && graph.symmetric();
+        let outgoing = if shared { incoming.clone() } else { part(graph.outgoing(), &self.outgoing) };
+        Self { incoming, outgoing }
     }
 
     /// Returns the weights of the given edges, which are indices in the in-lists.

@@ -7,6 +7,8 @@
 
 mod exchange;
 mod lists;
+mod part;
+mod plan;
 mod values;
 
 use std::cell::{Cell, RefCell};
@@ -20,11 +22,14 @@ use eciton_exec::hosts::{Fabric, Message};
 use eciton_exec::{Completion, Inbox};
 use eciton_program::{Program, Scope};
 use eciton_recipe::Config;
+use eciton_runs::report::HostTraffic;
 use eciton_types::{Exchanged, Round};
 use eciton_workers::{Mesh, MeshSettings};
 use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::exchange::{Exchange, Shared};
+pub(crate) use self::part::HostPart;
+pub use self::plan::{HostsPlan, PlannedHost};
 use crate::checkpoint::Fingerprint;
 use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result};
@@ -38,8 +43,8 @@ pub struct Hosts {
     pub me: u32,
     /// Number of hosts, at least 2.
     pub count: u32,
-    /// Connections to the other hosts.
-    pub fabric: Arc<dyn Fabric>,
+    /// Connections to the other hosts. `None` for a plan, which exchanges nothing.
+    pub fabric: Option<Arc<dyn Fabric>>,
 }
 
 impl Hosts {
@@ -65,16 +70,17 @@ impl Hosts {
             silence: Duration::from_millis(of.silence_ms),
             patience: Duration::from_secs(of.wait_s.into()),
         };
-        Ok(Self { me, count, fabric: Arc::new(Mesh::connect(settings, tell)?) })
+        Ok(Self { me, count, fabric: Some(Arc::new(Mesh::connect(settings, tell)?)) })
     }
 
     /// Ends the connections after the run of this host. If `result` is an error, the other hosts
     /// report it too.
     pub fn end<T>(&self, result: &Result<T>) {
+        let Some(fabric) = &self.fabric else { return };
         match result {
-            Ok(_) => self.fabric.end(None),
-            Err(Error::HostFailed { host, reason, .. }) => self.fabric.end(Some((*host, reason))),
-            Err(error) => self.fabric.end(Some((self.me, &eciton_input::text::causes(error)))),
+            Ok(_) => fabric.end(None),
+            Err(Error::HostFailed { host, reason, .. }) => fabric.end(Some((*host, reason))),
+            Err(error) => fabric.end(Some((self.me, &eciton_input::text::causes(error)))),
         }
     }
 }
@@ -137,13 +143,16 @@ pub(crate) struct Link {
     stop: Arc<Stop>,
     /// True if a host has decided to end the run early.
     stopped: Cell<bool>,
-    /// Bytes of message bodies that were sent to each host.
-    sent: Vec<Cell<u64>>,
+    /// Bytes of message bodies that were sent to each host, and of those received from it.
+    traffic: RefCell<Vec<HostTraffic>>,
     inbox: Inbox,
     /// Completions of passes that are not in progress, or that wait for an inner pass.
     kept: RefCell<Vec<Completion>>,
     facts: Facts,
 }
+
+/// Size of the facts that a host sends to each other one, in bytes.
+const FACT_BYTES: u64 = 96;
 
 /// Digests of what all hosts of a run must agree on: the data, the settings, and the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +168,13 @@ impl Facts {
         Self([
             digest(format!("{data:?}")),
             digest(format!("{settings:?} {periods:?} {:?}", config.run.until)),
-            digest(format!("{program:?} {cut:?} {}", eciton_tensor::simd::numeric_class())),
+            digest(format!(
+                "{:?} {:?} {:?} {cut:?} {}",
+                program.stages,
+                program.relations,
+                program.parameters,
+                eciton_tensor::simd::numeric_class()
+            )),
         ])
     }
 }
@@ -176,10 +191,12 @@ impl Drop for Waits<'_> {
 impl Link {
     /// Joins `hosts`, among which `cut` divides the intervals. Messages arrive in `inbox`.
     pub(crate) fn new(hosts: &Hosts, (cut, facts): (Cut, Facts), (stop, inbox): (&Arc<Stop>, Inbox)) -> Self {
-        let sent = (0..hosts.count).map(|_| Cell::new(0)).collect();
-        hosts.fabric.listen(inbox.clone());
+        let traffic = (0..hosts.count).map(|host| HostTraffic { host, ..HostTraffic::default() }).collect();
+        let traffic = RefCell::new(traffic);
+        hosts.fabric.iter().for_each(|fabric| fabric.listen(inbox.clone()));
         let (stopped, kept) = (Cell::new(false), RefCell::default());
-        let link = Self { hosts: hosts.clone(), cut, stop: stop.clone(), stopped, sent, inbox, kept, facts };
+        let link =
+            Self { hosts: hosts.clone(), cut, stop: stop.clone(), stopped, traffic, inbox, kept, facts };
         let body = Bytes::from(facts.0.concat());
         for host in link.others() {
             link.send(host, (0, Exchanged::Facts), body.clone());
@@ -231,10 +248,26 @@ impl Link {
     }
 
     fn send(&self, to: u32, (pass, content): (u32, Exchanged), body: Bytes) {
-        if let Some(sent) = self.sent.get(to as usize) {
-            sent.set(sent.get() + body.len() as u64);
+        if let Some(traffic) = self.traffic.borrow_mut().get_mut(to as usize) {
+            traffic.sent_bytes += body.len() as u64;
         }
-        self.hosts.fabric.send(to, Message { pass, content, body });
+        if let Some(fabric) = &self.hosts.fabric {
+            fabric.send(to, Message { pass, content, body });
+        }
+    }
+
+    /// Counts the body of a message that host `from` has sent.
+    pub(crate) fn count(&self, from: u32, body: &Bytes) {
+        if let Some(traffic) = self.traffic.borrow_mut().get_mut(from as usize) {
+            traffic.received_bytes += body.len() as u64;
+        }
+    }
+
+    /// Returns the bytes that this host has exchanged with each other host so far.
+    pub(crate) fn traffic(&self) -> Vec<HostTraffic> {
+        let mut traffic = self.traffic.borrow().clone();
+        traffic.retain(|of| of.host != self.hosts.me);
+        traffic
     }
 
     /// Returns true if a host has decided to end the run early.
@@ -249,14 +282,27 @@ impl Link {
     }
 }
 
-/// Checks that several hosts can train this program with this configuration.
+/// Checks that several hosts can train this program.
+///
+/// # Errors
+/// Returns [`Error::Hosts`] with the stage that prevents it, and what to do instead.
+pub(crate) fn check(program: &Program) -> Result<()> {
+    let whole = |stage: &&eciton_program::Stage| {
+        stage.via.is_none() && stage.reads().any(|(_, scope)| scope == Scope::All)
+    };
+    let Some(stage) = program.stages.iter().find(whole) else { return Ok(()) };
+    Err(Error::Hosts(format!(
+        "the stage `{}` reads all rows, and several hosts cannot do that yet; use a model without \
+         normalisation over rows (`model.norm`), or train on one host",
+        stage.name
+    )))
+}
+
+/// Checks that several hosts can train on this data with this configuration.
 ///
 /// # Errors
 /// Returns [`Error::Hosts`] with the setting that prevents it, and what to do instead.
-pub(crate) fn check(config: &Config, inputs: &Inputs, program: &Program) -> Result<()> {
-    let whole = |stage: &eciton_program::Stage| {
-        stage.via.is_none() && stage.reads().any(|(_, scope)| scope == Scope::All)
-    };
+pub(crate) fn check_data(config: &Config, inputs: &Inputs) -> Result<()> {
     let text = match () {
         () if config.executor.kind.has_workers() => {
             "workers and several hosts exclude each other; remove `executor.kind` or the hosts".to_owned()
@@ -274,13 +320,6 @@ pub(crate) fn check(config: &Config, inputs: &Inputs, program: &Program) -> Resu
         () if inputs.dataset.graphs.is_some() => {
             "a data set of many graphs cannot be divided among several hosts yet; train on one host"
                 .to_owned()
-        }
-        () if program.stages.iter().any(whole) => {
-            let stage = program.stages.iter().find(|stage| whole(stage)).map_or("", |stage| &stage.name);
-            format!(
-                "the stage `{stage}` reads all rows, and several hosts cannot do that yet; use a model without \
-                 normalisation over rows (`model.norm`), or train on one host"
-            )
         }
         () => return Ok(()),
     };

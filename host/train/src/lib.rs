@@ -77,8 +77,8 @@ pub use eciton_exec::{Bill, Cost, TimeOrigin};
 pub use eciton_runs::provenance::{DataDigest, Machine, Provenance};
 pub use eciton_runs::report::{
     Activity, Attempts, AuditReport, BestEpoch, Chosen, ClassQuality, EpochReport, Excluded, Helpers,
-    HelpersUsed, Majority, MemoryItem, MemoryPlan, Metrics, Mistake, Observer, Ordered, Phase, PhaseBytes,
-    PipelineTrial, Progress, Quality, ResolvedSetting, Resumed, RowsByAge, SeedReport, Silent,
+    HelpersUsed, HostTraffic, Majority, MemoryItem, MemoryPlan, Metrics, Mistake, Observer, Ordered, Phase,
+    PhaseBytes, PipelineTrial, Progress, Quality, ResolvedSetting, Resumed, RowsByAge, SeedReport, Silent,
     StalenessTrial, Started, Summary, Target, WorkersUsed,
 };
 pub use eciton_runs::task_type::task;
@@ -86,7 +86,7 @@ pub use eciton_runs::{decisions, metrics_format, run_folder, schema};
 pub use eciton_workers::{ConnectError, Contact, Leave, Served, Snapshot, State, Status, Traffic};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
-pub use hosts::Hosts;
+pub use hosts::{Hosts, HostsPlan, PlannedHost};
 pub use image_strips::Split;
 pub use kernels::{CachePolicy, SignedCode};
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording, read_profile};

@@ -25,11 +25,10 @@ pub(crate) struct LabelledPlan {
 
 impl LabelledPlan {
     /// Decides whether edges are left out. Returns `None` if no gather is next to the loss, or if
-    /// it would not reduce the cost. `labelled` are the labelled training vertices.
-    pub(crate) fn new(config: &Config, program: &Program, graph: &Graph, labelled: &[u32]) -> Option<Self> {
+    /// it would not reduce the cost. `edges` are those to labelled training vertices, of `all` edges.
+    pub(crate) fn new(config: &Config, program: &Program, (edges, all): (u64, u64)) -> Option<Self> {
         let stages = loss_gathers(program, |kernel| config.kernels.contains_key(kernel));
-        let edges = labelled.iter().map(|&v| u64::from(graph.in_degree(v))).sum();
-        let pays = config.run.labelled_gathers.choose(edges, graph.edges());
+        let pays = config.run.labelled_gathers.choose(edges, all);
         (pays && !stages.is_empty()).then_some(Self { stages, edges })
     }
 

@@ -22,6 +22,7 @@ use crate::defaults;
 use crate::driver::stage_bytes;
 use crate::error::Result;
 use crate::evaluation::Asked;
+use crate::hosts::HostsPlan;
 use crate::memory;
 use crate::options::Options;
 use crate::resolved_settings;
@@ -94,6 +95,9 @@ pub struct Plan {
     /// Facts about the cloud functions that run tasks. `None` if the run uses no functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub functions: Option<FunctionsPlan>,
+    /// Rows and messages of each host. `None` for a run on one host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<HostsPlan>,
     /// Estimated memory of the run for each purpose.
     pub memory: MemoryPlan,
     /// True if the estimated memory does not exceed `run.memory_bytes`, or the available memory if
@@ -331,7 +335,11 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
         config.pipeline = Pipeline { mode: Mode::Async, staleness: 1, auto: false, ..config.pipeline };
     }
     let config = &config;
-    let draft = Draft::new(config, options, dataset, Asked::Folder)?;
+    let mut draft = Draft::new(config, options, dataset, Asked::Folder)?;
+    if options.hosts.is_some() {
+        // The rows that hosts send each other follow from the lists.
+        draft.inputs = draft.inputs.with_labelled_lists(&draft.planned.program);
+    }
     let batches =
         draft.planned.chooser.as_ref().and_then(|chooser| chooser.batches(&config.batch, &draft.inputs));
     check_settings(&draft.settings, &draft.inputs, batches.as_ref())?;
@@ -406,6 +414,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
         lanes: LanesPlan::from_draft(&draft, config, &rows)?,
         planned: planned(&draft, config)?,
         functions: FunctionsPlan::from_config(config, intervals)?,
+        hosts: options.hosts.as_ref().map(|of| HostsPlan::new(&draft, config, of.count)).transpose()?,
         fits: memory::check(&draft.planned.memory, config.run.memory_bytes).is_ok(),
         memory: draft.planned.memory,
     })

@@ -3,13 +3,12 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use eciton_gather::{EdgeWeights, Gather, Reduce};
 use eciton_graph::adjacency::Graph;
 use eciton_recipe::FeatureGather;
 use eciton_tensor::{Buffer, Matrix, SparseRows};
-use eciton_types::Atoms;
 
 use crate::error::{Error, Result, at};
 
@@ -27,7 +26,7 @@ pub(crate) enum Sums<'a> {
 }
 
 /// Returns the sums of the features over in-neighbours, computed by `threads` threads. The result
-/// does not depend on the number of threads. `weights` are edge weights in the order of the
+/// does not depend on the number of threads. Rows outside of `ranges` are zero. `weights` are edge weights in the order of the
 /// in-lists. If it is `None`, each edge has weight 1.
 ///
 /// # Errors
@@ -37,14 +36,13 @@ pub(crate) fn gather_features(
     weights: Option<&[f32]>,
     sums: Sums<'_>,
     features: &Matrix,
-    atoms: &Atoms,
-    threads: u32,
+    (ranges, threads): (&[Range<usize>], u32),
 ) -> Result<Matrix> {
     match features {
         Matrix::Dense(dense) => {
             let out = Buffer::zeroed(features.rows(), features.columns()).map_err(at("gathered features"))?;
             let held = dense.hold(None).map_err(at("features"))?;
-            each_atom(atoms, threads, |rows| {
+            each_range(ranges, threads, |rows| {
                 let mut to = out.write(rows.clone()).map_err(at("gathered features"))?;
                 let lists = graph.incoming();
                 let mut gather = match sums {
@@ -70,16 +68,19 @@ pub(crate) fn gather_features(
             Ok(Matrix::from(out.read(0..out.rows()).map_err(at("gathered features"))?))
         }
         Matrix::Sparse(sparse) => {
-            let parts = each_atom(atoms, threads, |rows| {
+            let parts = each_range(ranges, threads, |rows| {
                 Ok(sparse_rows((graph, weights), sums, &sparse.data, rows))
             })?;
-            let (mut offsets, mut indices, mut values) = (vec![0u64], Vec::new(), Vec::new());
+            // Other hosts gather the rows before the first range and after the last one.
+            let before = ranges.first().map_or(0, |first| first.start);
+            let (mut offsets, mut indices, mut values) = (vec![0u64; before + 1], Vec::new(), Vec::new());
             for part in parts {
                 let before = indices.len() as u64;
                 offsets.extend(part.ends.iter().map(|end| before + end));
                 indices.extend(part.indices);
                 values.extend(part.values);
             }
+            offsets.resize(features.rows() + 1, indices.len() as u64);
             let columns = sparse.data.columns() as u32;
             let rows = SparseRows::new(columns, offsets, indices, values).map_err(at("gathered features"))?;
             Ok(Matrix::from(Arc::new(rows)))
@@ -109,28 +110,24 @@ pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix, gather: FeatureGa
     stored.iter().sum()
 }
 
-/// Runs `work` on the rows of each atom, and returns the results in the order of the atoms. An atom
-/// is a fixed block of rows.
-fn each_atom<T: Send>(
-    atoms: &Atoms,
+/// Runs `work` on each range of rows, and returns the results in the order of the ranges.
+fn each_range<T: Send>(
+    ranges: &[Range<usize>],
     threads: u32,
     work: impl Fn(Range<usize>) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let next = AtomicU32::new(0);
-    let run = || -> Result<Vec<(u32, T)>> {
+    let next = AtomicUsize::new(0);
+    let run = || -> Result<Vec<(usize, T)>> {
         let mut done = Vec::new();
         loop {
-            let atom = next.fetch_add(1, Ordering::Relaxed);
-            if atom >= atoms.count() {
-                return Ok(done);
-            }
-            let rows = atoms.row_range(atom..atom + 1);
-            done.push((atom, work(rows.start as usize..rows.end as usize)?));
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(rows) = ranges.get(at) else { return Ok(done) };
+            done.push((at, work(rows.clone())?));
         }
     };
     let mut all = std::thread::scope(|scope| {
         let others: Vec<_> =
-            (1..threads.min(atoms.count())).map(|_| eciton_input::threads::spawn(scope, run)).collect();
+            (1..threads.min(ranges.len() as u32)).map(|_| eciton_input::threads::spawn(scope, run)).collect();
         let mut all = run()?;
         for other in others {
             let panicked = |_| Error::Internal("a thread that gathers the features panicked".to_owned());
@@ -138,11 +135,11 @@ fn each_atom<T: Send>(
         }
         Ok::<_, Error>(all)
     })?;
-    all.sort_unstable_by_key(|(atom, _)| *atom);
+    all.sort_unstable_by_key(|(at, _)| *at);
     Ok(all.into_iter().map(|(_, made)| made).collect())
 }
 
-/// Sparse sums for the rows of one atom, which is a fixed block of rows.
+/// Sparse sums for a range of rows.
 #[derive(Default)]
 struct Part {
     /// End of each row in `indices` and `values`.
@@ -241,7 +238,10 @@ mod tests {
             let dense = Matrix::from(dense.read(0..rows).unwrap());
             let sparse = SparseRows::new(columns as u32, offsets, indices, stored).unwrap();
             let sparse = Matrix::from(Arc::new(sparse));
-            let atoms = Atoms::new(graph.offsets()).unwrap();
+            let atoms = eciton_types::Atoms::new(graph.offsets()).unwrap();
+            let range = |atom: u32| atoms.row_range(atom..atom + 1);
+            let ranges: Vec<_> =
+                (0..atoms.count()).map(range).map(|r| r.start as usize..r.end as usize).collect();
             let scale = symmetric_scale(&graph);
             let inverse = inverse_degrees(graph.incoming(), false);
             let weights: Vec<f32> = (0..graph.edges()).map(|edge| (edge % 5) as f32 * 0.5).collect();
@@ -251,8 +251,8 @@ mod tests {
                 1 => (Sums::Mean(&inverse), FeatureGather::Beside),
                 _ => (Sums::Symmetric(&scale), FeatureGather::Hops(1)),
             };
-            let gathered = gather_features(&graph, weights, of, &dense, &atoms, 1).unwrap();
-            let again = gather_features(&graph, weights, of, &sparse, &atoms, 3).unwrap();
+            let gathered = gather_features(&graph, weights, of, &dense, (&ranges, 1)).unwrap();
+            let again = gather_features(&graph, weights, of, &sparse, (&ranges, 3)).unwrap();
             let Matrix::Sparse(found) = &again else { panic!("{again:?}") };
             let at_most = |gather| stored_at_most(&graph, &sparse, gather);
             assert!(found.data.stored() as u64 <= at_most(gather));

@@ -20,8 +20,8 @@ use eciton_recipe::{
     Config, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures, Readout, WeightVersions,
 };
 use eciton_runs::report::{
-    Attempts, AuditReport, HelpersUsed, Metrics, Observer, PipelineTrial, Quality, ResolvedSetting,
-    WorkersUsed,
+    Attempts, AuditReport, HelpersUsed, HostTraffic, Metrics, Observer, PipelineTrial, Quality,
+    ResolvedSetting, WorkersUsed,
 };
 use eciton_types::{Round, SlotId};
 
@@ -38,7 +38,7 @@ use crate::driver::{
 };
 use crate::error::{Error, Result, at};
 use crate::evaluation::{Asked, Evaluation, EvaluationPlan, Keeps};
-use crate::hosts::{self, Cut, Exchange, Facts, Link};
+use crate::hosts::{self, Exchange, Facts, Link};
 use crate::image_strips::Stripped;
 use crate::initial_weights::Initial;
 use crate::kernels::Kernels;
@@ -141,11 +141,10 @@ impl Session {
         functions::check(config.executor.kind)?;
         let draft = Draft::new(config, options, dataset, asked)?;
         memory::check(&draft.planned.memory, config.run.memory_bytes)?;
-        let Draft { inputs, settings: model, scaled, kernels, threads, stripped, planned } = draft;
+        let Draft { inputs, fingerprint, settings: model, scaled, kernels, threads, stripped, planned } =
+            draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
-        let compared = watched || options.hosts.is_some();
-        let fingerprint = compared.then(|| Fingerprint::compute(&inputs)).transpose()?;
         let inputs = inputs.complete(&program, threads)?;
         let training = RowBatches::new(&config.batch, &inputs).rows();
         let epochs = Epochs::with_rounds(config.batch.rounds(training));
@@ -157,11 +156,10 @@ impl Session {
         settings.eval_every = config.run.eval_every.steps(epochs.rounds()).unwrap_or(0);
         settings.pipeline = config.pipeline;
         settings.lanes = config.lanes.lanes;
-        let cut = options.hosts.as_ref().map(|hosts| {
-            hosts::check(config, &inputs, &schedule)?;
-            let cut = Cut::new(&inputs, hosts.count)?;
-            let facts = Facts::new(config, fingerprint.as_ref(), (&schedule, &cut));
-            Ok::<_, Error>((hosts, cut, facts))
+        let cut = options.hosts.as_ref().zip(inputs.host.as_ref()).map(|(hosts, part)| {
+            hosts::check(&schedule)?;
+            let facts = Facts::new(config, fingerprint.as_ref(), (&schedule, &part.cut));
+            Ok::<_, Error>((hosts, part.cut.clone(), facts))
         });
         let cut = cut.transpose()?;
         settings.own = cut.as_ref().map(|(hosts, cut, _)| cut.of(hosts.me)).map(|own| (own.start, own.end));
@@ -193,7 +191,7 @@ impl Session {
             settings.deadlines = Some(Deadlines { floor_us, ratio: executor.deadline_ratio, maximum_us });
         }
         let sums = sums(config, &inputs, chooser.as_ref(), intervals);
-        let sizes = (inputs.shape.rows.into(), inputs.dataset.graph.edges(), schedule.computing().len());
+        let sizes = (inputs.rows_of_all().into(), inputs.edges_of_all(), schedule.computing().len());
         let in_flight = settings.in_flight.unwrap_or(0);
         let header = Header::for_run(config, sizes, intervals, in_flight, options.seeds.max(1));
         let logs = Logs::new(&options.recording, &header)?;
@@ -616,6 +614,12 @@ impl Session {
         let (again, redundant, retries) = (counters.again, counters.redundant, counters.retries);
         let returns = self.weights.owning_workers().map(Owners::returns);
         (!places.is_empty()).then_some(WorkersUsed { places, again, redundant, retries, returns })
+    }
+
+    /// Returns the bytes that this host has exchanged with each other host. Empty in a run on one
+    /// host.
+    pub(crate) fn host_traffic(&self) -> Vec<HostTraffic> {
+        self.exchange.as_ref().map(|exchange| exchange.link().traffic()).unwrap_or_default()
     }
 
     /// Returns the result of the audit of remote answers. Returns `None` if nothing is audited.

@@ -187,8 +187,8 @@ impl Run<'_> {
         });
         observer.started(&Started {
             dataset: dataset.name.clone(),
-            vertices: u64::from(dataset.graph.vertices()),
-            edges: dataset.graph.edges(),
+            vertices: session.inputs.rows_of_all().into(),
+            edges: session.inputs.edges_of_all(),
             features: u64::from(session.inputs.shape.features),
             task: session.inputs.task,
             metric: session.inputs.metric,
@@ -547,6 +547,7 @@ fn summarise(
         helpers: session.helpers(),
         attempts: session.attempts(),
         workers: session.workers(),
+        hosts: session.host_traffic(),
         audit: session.audit(),
         bill: session.bill(),
         cost: session.cost(),

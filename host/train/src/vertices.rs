@@ -164,9 +164,12 @@ mod tests {
         for (dataset, (name, order)) in
             [&cora, &dense].into_iter().flat_map(|d| VertexOrder::ALL.map(|order| (d, order)))
         {
-            let inputs =
-                Inputs::new(dataset.clone(), (&Run { order, intervals: Some(3), ..Run::default() }, 1), None)
-                    .unwrap();
+            let inputs = Inputs::new(
+                dataset.clone(),
+                (&Run { order, intervals: Some(3), ..Run::default() }, 1, 1),
+                None,
+            )
+            .unwrap();
             let (vertices, wanted) = (&inputs.vertices, dataset.labels.as_classes().unwrap());
             assert_eq!(vertices.ids, dataset.ids, "{name}");
             assert_eq!(inputs.dataset.ids, VertexIds::Dense, "{name}");

@@ -93,6 +93,7 @@ fn summary(seeds: &[u64]) -> Summary {
         helpers: None,
         attempts: None,
         workers: None,
+        hosts: Vec::new(),
         audit: None,
         bill: None,
         cost: None,

@@ -152,7 +152,11 @@ impl On<'_> {
     /// Returns the vertex number in the data set of each row. If `None`, row v is vertex v.
     pub(super) fn vertices(&self) -> Option<Numbers> {
         match &self.part {
-            None => self.stages.inputs.vertices.permutation().map(Numbers::Order),
+            None => {
+                let inputs = self.stages.inputs;
+                let numbers = inputs.numbers().map(Numbers::List);
+                numbers.or_else(|| inputs.vertices.permutation().map(Numbers::Order))
+            }
             Some((part, _)) => Some(Numbers::List(part.vertices.clone())),
         }
     }

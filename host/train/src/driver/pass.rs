@@ -396,6 +396,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         state: &mut State<'_>,
     ) -> Result<Option<Event>> {
         let hosts = stages.hosts.ok_or_else(|| Error::Internal("there is one host".to_owned()))?;
+        hosts.link().count(from, &message.body);
         match message.content {
             Exchanged::Rows(step) => hosts.received((from, step), stages.rows, message.body).map(Some),
             Exchanged::Shared { round, end_after } => {

@@ -1,7 +1,7 @@
 //! Exchange of rows, sums and scores between the hosts, for the stages of one program.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -67,14 +67,7 @@ impl Exchange {
         for stage in &schedule.stages {
             let mut of_stage = Vec::new();
             for slot in stage.writes() {
-                let readers = (0..).map(StageId).zip(&schedule.stages);
-                let readers = readers.filter(|(_, reader)| reader.all().any(|read| read == slot));
-                let mut relations: Vec<Relation> = Vec::new();
-                for relation in readers.filter_map(|(id, _)| schedule.relation(id)) {
-                    if !relations.contains(relation) {
-                        relations.push(*relation);
-                    }
-                }
+                let relations = lists::readers(schedule, slot);
                 if relations.is_empty() {
                     continue;
                 }
@@ -92,23 +85,15 @@ impl Exchange {
             }
             sent.push(of_stage);
         }
-        let mut sums: Vec<ParameterId> =
-            schedule.stages.iter().flat_map(|s| s.sums.iter().copied()).collect();
-        sums.sort_unstable();
-        sums.dedup();
+        let starts = inputs.host.as_ref().map(|host| &host.starts[..]).unwrap_or_default();
         let columns = columns.map_or(0, |columns| columns as usize);
         Ok(Self {
             link: link.clone(),
             sent,
-            sums,
-            scores: RefCell::new(vec![0.0; columns * inputs.shape.rows as usize]),
+            sums: sums(schedule),
+            scores: RefCell::new(vec![0.0; columns * inputs.rows_of_all() as usize]),
             columns,
-            rows: inputs
-                .intervals
-                .iter()
-                .map(|of| of.rows.start)
-                .chain([inputs.shape.rows as usize])
-                .collect(),
+            rows: starts.iter().map(|&start| start as usize).collect(),
             arrived: RefCell::default(),
         })
     }
@@ -265,6 +250,13 @@ impl Exchange {
         let shared = Event::Shared { first: own.start, end: own.end, round };
         Ok([end_after.map(|round| Event::EndAfter { round }), Some(shared)])
     }
+}
+
+/// Returns the parameters whose gradients the stages of a program compute, in ascending order.
+pub(super) fn sums(schedule: &Program) -> Vec<ParameterId> {
+    let sums: BTreeSet<ParameterId> =
+        schedule.stages.iter().flat_map(|stage| stage.sums.iter().copied()).collect();
+    sums.into_iter().collect()
 }
 
 /// Writes received values to the listed rows.

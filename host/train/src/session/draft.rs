@@ -9,16 +9,19 @@ use eciton_kernel::{Kernel, Layer};
 use eciton_planner::Placement;
 use eciton_program::{FusedStages, Place, Program, Rewrites};
 use eciton_recipe::{
-    Config, EdgeColumn, EdgePlace, GatherFeatures, Layers, Model, ModelSettings, NormaliseFeatures, Readout,
+    Config, EdgeColumn, EdgePlace, FeatureGather, GatherFeatures, Layers, Model, ModelSettings,
+    NormaliseFeatures, Readout,
 };
 use eciton_runs::report::MemoryPlan;
 use eciton_types::{Attribute, GROUP, Value};
 
 use super::Options;
 use crate::batch::{Chooser, RowBatches};
+use crate::checkpoint::Fingerprint;
 use crate::data::{self, Inputs};
 use crate::error::{Error, Result};
 use crate::evaluation::{Asked, EvaluationPlan, Keeps};
+use crate::hosts::{self, Cut};
 use crate::image_strips::Stripped;
 use crate::initial_weights;
 use crate::kernels::{Kernels, Own};
@@ -27,9 +30,14 @@ use crate::memory;
 use crate::plan::Planning;
 use crate::weights::Sums;
 
+/// Minimum default number of intervals per host, in a run on several hosts.
+const INTERVALS_A_HOST: u32 = 4;
+
 /// A run whose data set, kernels and programs are known, but whose memory is not allocated yet.
 pub(crate) struct Draft {
     pub inputs: Inputs,
+    /// Fingerprint of the data set. `None` if nothing compares it.
+    pub(super) fingerprint: Option<Fingerprint>,
     /// Settings of the model, with defaults that follow from the data set filled in.
     pub settings: ModelSettings,
     pub(super) scaled: NormaliseFeatures,
@@ -66,7 +74,10 @@ impl Draft {
                 memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
                 let scaled = eciton_runs::schema::scaled(&dataset);
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
-                Ok((Inputs::new(dataset, (&config.run, config.data.group()), links)?, scaled))
+                // Each host of several needs intervals that can overlap with the transfer of rows.
+                let least = options.hosts.as_ref().map_or(1, |hosts| hosts.count * INTERVALS_A_HOST);
+                let of = (&config.run, config.data.group(), least);
+                Ok((Inputs::new(dataset, of, links)?, scaled))
             });
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
             (inputs, kernels)
@@ -97,6 +108,26 @@ impl Draft {
             let work = inputs.workload(model.constant_gather());
             Rewrites::choose(&model, &work, config.run.gather_features)?
         };
+        let (rewrites, fingerprint) = match &options.hosts {
+            // A host has only the neighbours of its rows, and not their neighbours.
+            Some(_)
+                if model
+                    .constant_gather()
+                    .is_some_and(|gather| matches!(gather, FeatureGather::Hops(2..))) =>
+            {
+                (Rewrites { gathered_features: false, ..rewrites }, true)
+            }
+            other => (rewrites, other.is_some() || options.out.is_some() && config.checkpoint.is_on()),
+        };
+        let fingerprint = fingerprint.then(|| Fingerprint::compute(&inputs)).transpose()?;
+        let inputs = match options.hosts.as_ref().filter(|hosts| hosts.fabric.is_some()) {
+            None => inputs,
+            Some(hosts) => {
+                hosts::check_data(config, &inputs)?;
+                let cut = Cut::new(&inputs, hosts.count)?;
+                inputs.on_host(cut, hosts.me)?
+            }
+        };
         let keeps = Keeps::decide(asked, options, &inputs);
         let plan = |rewrites| Planned::new(config, &inputs, &kernels, threads, (&model, rewrites, keeps));
         let mut planned = plan(rewrites)?;
@@ -122,7 +153,7 @@ impl Draft {
         initial_weights::check_layers(config, &planned.program)?;
         crate::binary_layers::check(config, &planned.program, &planned.layers)?;
         inputs.check_neighbours(config, &planned.program)?;
-        Ok(Self { inputs, settings, scaled, kernels, threads, stripped, planned })
+        Ok(Self { inputs, fingerprint, settings, scaled, kernels, threads, stripped, planned })
     }
 }
 
@@ -219,7 +250,6 @@ impl Planned {
             program.place_edges(Place::Anywhere);
         }
         let evaluation = EvaluationPlan::new(&program, config, inputs, keeps)?;
-        let dataset = &inputs.dataset;
         let chooser = match config.batch.is_on() {
             false => None,
             true => Some(Chooser::new(&config.batch, inputs, &program)?),
@@ -250,7 +280,7 @@ impl Planned {
         };
         let mut labelled = match program.apart {
             Some(_) => None,
-            None => LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train),
+            None => LabelledPlan::new(config, &program, inputs.labelled_edges()),
         };
         let fuse = |program: &Program| -> Result<(FusedStages, Program)> {
             let wanted = lanes.as_ref().map(|lanes| lanes.spans(program));
@@ -311,6 +341,11 @@ impl Planned {
             labelled,
             memory,
         })
+    }
+
+    /// Returns the program that the engine schedules for evaluations.
+    pub(crate) fn evaluation_schedule(&self) -> &Program {
+        &self.evaluation.schedule
     }
 
     /// Returns true if the estimated memory does not exceed `run.memory_bytes`, or the available

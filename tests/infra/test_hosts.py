@@ -1,0 +1,164 @@
+"""Hosts as processes: results of one host, and what happens to the others when one fails.
+
+Needs `eciton` (ECITON, else target/release/eciton).
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).parents[2]
+ECITON = os.environ.get("ECITON", str(ROOT / "target/release/eciton"))
+SILENCE = 2.0
+LONG = ["--epochs", "1000000", "--set", "run.eval_every=1000", "--set", f"hosts.silence_ms={SILENCE * 1000:.0f}"]
+
+
+def train(*words, **more):
+    command = [ECITON, "train", "cora", "--set", "run.intervals=8", "--set", "run.threads=1", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+def ended(process, seconds=60):
+    out, errors = process.communicate(timeout=seconds)
+    return process.returncode, out, errors
+
+
+def end(process):
+    process.kill()
+    process.communicate()
+
+
+class Hosts(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.place = pathlib.Path(place.name)
+
+    def start(self, count, *words, changed=None):
+        """Starts hosts as a launcher does. `changed` has the arguments of one host."""
+        all = []
+        for host in range(count):
+            own = changed[1] if changed and changed[0] == host else words
+            env = {**os.environ, "PMI_RANK": str(host), "PMI_SIZE": str(count), "NO_COLOR": "1"}
+            folder = ["--hosts", "env", "--rendezvous", str(self.place / "meet"), "--set", "hosts.listen=127.0.0.1:0"]
+            all.append(train(*own, *folder, env=env))
+            self.addCleanup(end, all[-1])
+        return all
+
+    def await_training(self, hosts):
+        """Waits until host 0 has reported an epoch."""
+        while "epoch" not in hosts[0].stdout.readline():
+            self.assertIsNone(hosts[0].poll())
+
+    def summary(self, name):
+        return json.loads((self.place / name / "summary.json").read_text())
+
+    def test_results_are_those_of_one_host(self):
+        for name, words in [("one", []), ("three", ["--hosts", "3"])]:
+            code, _, errors = ended(train("--epochs", "6", "--out", str(self.place / name), *words))
+            self.assertEqual((code, errors), (0, ""))
+        launched = self.start(2, "--epochs", "6", "--out", str(self.place / "two"))
+        self.assertEqual([ended(host)[0] for host in launched], [0, 0])
+        self.assertEqual(list((self.place / "meet").iterdir()), [])
+        for name in ["two", "three"]:
+            self.assertEqual(self.summary("one")["seeds"], self.summary(name)["seeds"])
+            files = [(self.place / folder / "predictions.npz").read_bytes() for folder in ["one", name]]
+            self.assertEqual(*files)
+
+    def test_bytes_are_those_of_the_plan(self):
+        for words in [["--model", "gcn"], ["--model", "gat", "--set", "run.order=rabbit"], ["--row-storage", "bf16"]]:
+            with self.subTest(words):
+                words = ["cora", "--set", "run.intervals=8", "--hosts", "3", *words]
+                told = subprocess.run([ECITON, "plan", *words, "--json"], capture_output=True, text=True, timeout=60, check=True)
+                plan = json.loads(told.stdout)["hosts"]
+                with tempfile.TemporaryDirectory() as place:
+                    out = str(pathlib.Path(place) / "run")
+                    more = ["--epochs", "5", "--set", "run.eval_every=2", "--set", "run.threads=1", "--out", out]
+                    run = subprocess.run([ECITON, "train", *words, *more], capture_output=True, text=True, timeout=60)
+                    self.assertEqual((run.returncode, run.stderr), (0, ""))
+                    summary = json.loads((pathlib.Path(out) / "summary.json").read_text())
+                # Evaluations follow the steps 2, 4 and 5.
+                total = lambda host, to: plan["start_bytes"] + 5 * host["step_bytes"][to] + 3 * host["evaluation_bytes"][to]
+                for found in summary["hosts"]:
+                    other = found["host"]
+                    wanted = (total(plan["hosts"][0], other), total(plan["hosts"][other], 0))
+                    self.assertEqual((found["sent_bytes"], found["received_bytes"]), wanted)
+
+    def test_all_hosts_end_when_one_fails(self):
+        for sent in [signal.SIGKILL, signal.SIGSTOP]:
+            for victim in range(3):
+                with self.subTest(signal=sent, victim=victim):
+                    hosts = self.start(3, *LONG, "--no-out")
+                    self.await_training(hosts)
+                    begun = time.monotonic()
+                    hosts[victim].send_signal(sent)
+                    others = [host for host in range(3) if host != victim]
+                    results = {host: ended(hosts[host]) for host in others}
+                    took = time.monotonic() - begun
+                    # A stopped process is only known by its silence.
+                    self.assertLess(took, SILENCE + 2 if sent == signal.SIGSTOP else 2)
+                    self.assertTrue(all(code == 1 for code, _, _ in results.values()), results)
+                    texts = [errors for _, _, errors in results.values() if errors]
+                    # Without host 0, each host that sees the failure itself reports it.
+                    self.assertIn(len(texts), [1] if victim > 0 else [1, 2], texts)
+                    self.assertTrue(all(f"error: host {victim}: " in text for text in texts), texts)
+                    hosts[victim].kill()
+
+    def test_ctrl_c_stops_all_hosts(self):
+        out = self.place / "run"
+        run = train(*LONG, "--out", str(out), "--hosts", "3", env={**os.environ, "NO_COLOR": "1"})
+        self.addCleanup(end, run)
+        self.await_training([run])
+        run.send_signal(signal.SIGINT)
+        code, _, errors = ended(run)
+        self.assertEqual(code, 130, errors)
+        self.assertTrue(self.summary("run")["stopped"])
+
+    def test_hosts_that_differ_refuse_each_other(self):
+        same = ["--epochs", "9", "--no-out"]
+        for other, text in [(["--epochs", "8", "--no-out"], "different settings"),
+                            ([*same, "--set", "run.intervals=9"], "different program"),
+                            ([*same, "--set", "data.normalise_features=none"], "different data")]:
+            with self.subTest(text):
+                hosts = self.start(2, *same, changed=(1, other))
+                results = [ended(host) for host in hosts]
+                self.assertEqual([code for code, _, _ in results], [1, 1], results)
+                self.assertIn(text, results[0][2])
+
+    def test_a_missing_host_is_named(self):
+        hosts = self.start(2, "--epochs", "9", "--no-out", "--set", "hosts.wait_s=1")
+        hosts[1].kill()
+        code, _, errors = ended(hosts[0])
+        self.assertEqual(code, 1)
+        self.assertIn("hosts 1", errors)
+
+    def test_what_several_hosts_cannot_do_is_said(self):
+        for words, text in [(["--set", "model.norm=batch"], "model.norm"),
+                            (["--set", "batch.rows=100"], "batch"),
+                            (["--set", "run.intervals=1"], "run.intervals")]:
+            code, _, errors = ended(train("--epochs", "2", "--no-out", "--hosts", "2", *words))
+            self.assertEqual((code, errors.count("error: ")), (1, 1), errors)
+            self.assertIn(text, errors)
+        code, _, errors = ended(train("--hosts", "env", "--no-out"))
+        self.assertEqual(code, 2)
+        self.assertIn("PMI_RANK", errors)
+
+    def test_a_host_that_waits_uses_no_processor(self):
+        hosts = self.start(2, *LONG, "--no-out", "--set", "hosts.silence_ms=20000")
+        self.await_training(hosts)
+        hosts[1].send_signal(signal.SIGSTOP)
+        ticks = lambda: sum(int(n) for n in pathlib.Path(f"/proc/{hosts[0].pid}/stat").read_text().split()[13:15])
+        time.sleep(0.5)
+        before = ticks()
+        time.sleep(3)
+        used = (ticks() - before) / os.sysconf("SC_CLK_TCK") / 3
+        hosts[1].send_signal(signal.SIGCONT)
+        self.assertLessEqual(used, 0.01)
+
+
+if __name__ == "__main__":
+    unittest.main()
