@@ -224,6 +224,17 @@ impl Buffers {
         found
     }
 
+    /// Returns a flag for each buffer, which is true if a stage reads rows of all intervals from it.
+    #[must_use]
+    pub fn gathered(&self, program: &Program) -> Vec<bool> {
+        let mut gathered = vec![false; self.widths.len()];
+        for slot in program.stages.iter().flat_map(Stage::all) {
+            let buffer = self.buffer(slot).and_then(|buffer| gathered.get_mut(buffer.index()));
+            buffer.into_iter().for_each(|gathered| *gathered = true);
+        }
+        gathered
+    }
+
     /// Returns the storage format of the rows in each buffer.
     #[must_use]
     pub fn formats(&self) -> &[RowFormat] {

@@ -301,6 +301,14 @@ impl Inputs {
         self.host.as_ref().and_then(|host| host.starts.last().copied()).unwrap_or(self.shape.rows)
     }
 
+    /// Returns the rows whose steps run at this host. Returns `None` in a run on one host.
+    pub(crate) fn own_rows(&self) -> Option<Range<usize>> {
+        let host = self.host.as_ref()?;
+        let run = host.cut.of(host.me);
+        let bound = |interval: u32| self.intervals.get(interval as usize).map(|of| of.rows.clone());
+        Some(bound(run.start)?.start..bound(run.end.checked_sub(1)?)?.end)
+    }
+
     /// Returns the number of edges to labelled training vertices, and that of all edges.
     pub(crate) fn labelled_edges(&self) -> (u64, u64) {
         let (graph, train) = (&self.dataset.graph, &self.dataset.split.train);

@@ -341,7 +341,8 @@ impl Evaluation {
             (true, Some(scores)) => RowStore::passing(scores, inputs.shape.classes, cut, format),
             (true, None) => return Err(Error::Internal("the evaluation computes no scores".to_owned())),
             (false, _) => {
-                RowStore::new(&plan.schedule, cut, (&Pipeline::default(), &Lanes::default()), format, others)?
+                let rings = (&Pipeline::default(), &Lanes::default());
+                RowStore::new(&plan.schedule, cut, rings, format, (others, inputs.own_rows()))?
             }
         };
         Ok(Self { plan, rows, engine, exchange: None })

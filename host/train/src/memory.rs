@@ -443,6 +443,7 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
         |assigned: &Buffers, program: &Program, residents: Option<&Residents>, rings: (&Lanes, u32)| {
             let (lanes, parts) = rings;
             let places = assigned.places(program, policy::at_once(program, lanes, parts));
+            let gathered = assigned.gathered(program);
             let is_here = |slot: SlotId| {
                 residents.is_none_or(|of| of.last_reader(slot).is_none() && of.passed(slot).is_none())
             };
@@ -454,6 +455,8 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
             let one = |(at, (((&width, &format), &domain), &kept))| {
                 let (all, places) =
                     (program.rows(domain), places.get(at).map_or(parts, |(places, _)| *places));
+                let only = inputs.own_rows().filter(|_| !gathered.get(at).is_some_and(|gathered| *gathered));
+                let all = only.map_or(all, |own| own.len() as u32);
                 let rows = match places < parts && kept == 1 && domain == Domain::VERTICES {
                     true => all.div_ceil(parts) * places,
                     false => all,

@@ -277,7 +277,13 @@ impl Session {
             }
         };
         let lanes = config.ring_lanes();
-        let rows = RowStore::new(&schedule, parts, (&config.pipeline, &lanes), config.run.row_storage, &[])?;
+        let rows = RowStore::new(
+            &schedule,
+            parts,
+            (&config.pipeline, &lanes),
+            config.run.row_storage,
+            (&[], inputs.own_rows()),
+        )?;
         // If epochs overlap, the evaluation cannot share row buffers with the training.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
         let (settings, format) = ((settings, threads), config.run.row_storage);

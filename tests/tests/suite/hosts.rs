@@ -59,7 +59,8 @@ fn data_sets() -> Vec<String> {
 #[test]
 fn every_model_on_every_number_of_hosts_computes_the_bits_of_one() {
     let all = std::env::var_os("ECITON_EVERY_HOST").is_some();
-    let models: &[&str] = if all { &["gcn", "sage", "gin", "gat", "gatv2", "appnp", "sgc"] } else { &["sage"] };
+    let models: &[&str] =
+        if all { &["gcn", "sage", "gin", "gat", "gatv2", "appnp", "sgc"] } else { &["sage"] };
     let sets = if all { data_sets() } else { vec!["cora".to_owned()] };
     let counts: &[u32] = if all { &[2, 3, 4, 8] } else { &[2] };
     for (number, source) in sets.iter().enumerate() {

@@ -47,6 +47,8 @@ struct Ring {
     tags: RefCell<Vec<Tag>>,
     domain: DomainId,
     places: Option<Places>,
+    /// First stored row. Rows of other hosts that no gather reads are not stored.
+    first: usize,
 }
 
 /// Regions of a buffer that has fewer regions than there are intervals. An interval occupies a
@@ -94,13 +96,13 @@ pub(crate) struct RowStore {
 impl RowStore {
     /// Creates the buffers for the slots of a program. Slots that are not needed at the same time
     /// share a buffer. `others` are stores of programs that run at other times, so that their
-    /// buffers are reused.
+    /// buffers are reused. `own` are the rows whose steps run here, in a run on several hosts.
     pub(crate) fn new(
         program: &Program,
         intervals: Vec<Vec<Range<usize>>>,
         (pipeline, lanes): (&Pipeline, &Lanes),
         format: RowFormat,
-        others: &[&Self],
+        (others, own): (&[&Self], Option<Range<usize>>),
     ) -> Result<Self> {
         let each = intervals.first().map_or(0, Vec::len);
         let count = u32::try_from(each).unwrap_or(u32::MAX);
@@ -125,6 +127,7 @@ impl RowStore {
                 None => Stored::zeroed(rows, width, format),
             }
         };
+        let gathered = assigned.gathered(program);
         let all = assigned.widths().iter().zip(assigned.versions()).zip(assigned.formats());
         let all = all
             .zip(assigned.domains())
@@ -132,11 +135,13 @@ impl RowStore {
             .enumerate();
         let rings = all.map(|(buffer, ((((&width, &kept), &format), &domain), at_once))| {
             let places = places(buffer, kept, at_once);
-            let whole = program.rows(domain) as usize;
+            let only = own.as_ref().filter(|_| !gathered.get(buffer).is_some_and(|gathered| *gathered));
+            let whole = only.map_or(program.rows(domain) as usize, Range::len);
             let rows = places.as_ref().map_or(whole, |places| places.each * places.count);
+            let first = only.filter(|_| places.is_none()).map_or(0, |own| own.start);
             let versions = (0..kept).map(|_| one(rows, width, format)).collect::<Result<Vec<_>>>()?;
             let tags = RefCell::new(vec![NONE; versions.len() * each]);
-            Ok(Ring { versions, tags, domain, places })
+            Ok(Ring { versions, tags, domain, places, first })
         });
         let rings = rings.collect::<Result<_>>()?;
         let of = |slot: usize| Some(assigned.buffer(SlotId(u16::try_from(slot).ok()?))?.index());
@@ -221,6 +226,10 @@ impl RowStore {
             let start = start.ok_or_else(none)?;
             rows = start..start + rows.len();
         }
+        let rows = match (rows.start.checked_sub(ring.first), rows.end.checked_sub(ring.first)) {
+            (Some(start), Some(end)) => start..end,
+            _ => return Err(Error::Internal(format!("interval {interval} is stored at another host"))),
+        };
         match first {
             None => Ok(rows),
             Some(count) if count <= rows.len() => Ok(rows.start..rows.start + count),
@@ -424,7 +433,7 @@ mod tests {
         let slot = gathered(&program);
         let intervals = vec![0..4, 4..7, 7..10];
         let pipeline = (&Pipeline::asynchronous(s), &Lanes::default());
-        let store = RowStore::new(&program, vec![intervals.clone()], pipeline, format, &[]).unwrap();
+        let store = RowStore::new(&program, vec![intervals.clone()], pipeline, format, (&[], None)).unwrap();
         let put = |round: u32, interval: u32| {
             let id = IntervalId(interval);
             let (rows, value) = (intervals[interval as usize].len(), (round * 10 + interval) as f32);

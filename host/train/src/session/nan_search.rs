@@ -18,8 +18,10 @@ impl Session {
     /// Searches for the first value that is not finite, and adds its location to
     /// [`Error::NotFinite`]. Other errors are returned unchanged.
     pub(super) fn explained(&mut self, config: &Config, seed: u64, mut error: Error) -> Error {
-        // Weights that workers own are not available on the host for the search.
+        // Weights that workers own are not available on the host for the search, and rows of other
+        // hosts are not either.
         if !self.weights.owners().have_parameters()
+            && self.exchange.is_none()
             && let Error::NotFinite { round, first, .. } = &mut error
         {
             tracing::info!(round = *round, "looking for the first value that is not finite");
@@ -48,7 +50,7 @@ impl Session {
             self.rows.intervals().to_vec(),
             (&pipeline, &Lanes::default()),
             self.rows.format,
-            &[&self.rows],
+            (&[&self.rows], None),
         )?;
         let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, round));
         let watch = Watch::default();
