@@ -309,6 +309,17 @@ impl Inputs {
         Some(bound(run.start)?.start..bound(run.end.checked_sub(1)?)?.end)
     }
 
+    /// Returns the row of the first stored row of features, once the inputs are complete.
+    pub(crate) fn first_feature(&self) -> usize {
+        self.own_rows().map_or(0, |own| own.start)
+    }
+
+    /// Returns the share of the rows whose steps run at this host, from 0 to 1.
+    pub(crate) fn own_share(&self) -> f64 {
+        let own = self.own_rows().map(|own| own.len() as f64);
+        own.map_or(1.0, |own| own / f64::from(self.rows_of_all().max(1)))
+    }
+
     /// Returns the number of edges to labelled training vertices, and that of all edges.
     pub(crate) fn labelled_edges(&self) -> (u64, u64) {
         let (graph, train) = (&self.dataset.graph, &self.dataset.split.train);
@@ -329,7 +340,8 @@ impl Inputs {
     /// Returns the sizes of the data set, from which the program builder estimates the benefit of
     /// its rewrites. `gather` is the first layer's gather of features, if it has one.
     pub(crate) fn workload(&self, gather: Option<FeatureGather>) -> Workload {
-        let graph = &self.dataset.graph;
+        let whole = self.host.as_ref().and_then(|host| host.whole.as_ref());
+        let graph = whole.map_or(&self.dataset.graph, |whole| &whole.graph);
         let stored = match &self.features {
             Matrix::Dense(_) => self.features.rows() * self.features.columns(),
             Matrix::Sparse(sparse) => sparse.data.stored(),
@@ -352,6 +364,13 @@ impl Inputs {
         if let Some(gather) = program.model.constant_gather().filter(|_| program.rewrites.gathered_features) {
             self.gather_features(gather, threads)?;
         }
+        if let Some(host) = &mut self.host {
+            // Steps of this host read only features of its own rows.
+            if !program.rewrites.gathered_features || self.gathered.is_some() {
+                self.features = crate::hosts::copied(&self.features, host.own())?;
+            }
+            host.whole = None;
+        }
         Ok(self.with_labelled_lists(program))
     }
 
@@ -373,13 +392,19 @@ impl Inputs {
     /// # Errors
     /// Returns the errors of [`gather_features`] if the sums cannot be computed or stored.
     fn gather_features(&mut self, gather: FeatureGather, threads: u32) -> Result<()> {
-        let weights = self.edges.weights.as_ref().map(|weights| &weights.along(false)[..]);
-        let graph = &self.dataset.graph;
+        let whole = self.host.as_ref().and_then(|host| host.whole.as_ref());
+        let (graph, edges, scale) = match whole {
+            Some(whole) => (&whole.graph, &whole.edges, &whole.scale),
+            None => (&self.dataset.graph, &self.edges, &self.scale),
+        };
+        let weights = edges.weights.as_ref().map(|weights| &weights.along(false)[..]);
         let rows = |run: Range<u32>| run.start as usize..run.end as usize;
         let ranges: Vec<Range<usize>> = match &self.host {
             None => (0..self.atoms.count()).map(|atom| rows(self.atoms.row_range(atom..atom + 1))).collect(),
             Some(host) => {
-                self.intervals[rows(host.cut.of(host.me))].iter().map(|of| of.rows.clone()).collect()
+                let of = &host.starts[rows(host.cut.of(host.me))];
+                let ends = of.iter().skip(1).copied().chain([host.own().end as u32]);
+                of.iter().zip(ends).map(|(&start, end)| rows(start..end)).collect()
             }
         };
         let of = |sums: Sums<'_>, features: &Matrix| {
@@ -388,14 +413,17 @@ impl Inputs {
         match gather {
             FeatureGather::Hops(hops) => {
                 for _ in 0..hops {
-                    self.features = of(Sums::Symmetric(&self.scale), &self.features)?;
+                    self.features = of(Sums::Symmetric(scale), &self.features)?;
                 }
             }
             FeatureGather::WithOwn(factor) => {
                 self.features = of(Sums::WithOwn(factor as f32), &self.features)?
             }
             FeatureGather::Beside => {
-                let inverse = self.factors(Normalisation::Mean, Over::Neighbours)?;
+                let inverse = match whole {
+                    Some(whole) => Arc::new(inverse_degrees(whole.graph.incoming(), false)),
+                    None => self.factors(Normalisation::Mean, Over::Neighbours)?,
+                };
                 self.gathered = Some(of(Sums::Mean(&inverse), &self.features)?);
             }
         }

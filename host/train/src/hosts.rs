@@ -28,7 +28,7 @@ use eciton_workers::{Mesh, MeshSettings};
 use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::exchange::{Exchange, Shared};
-pub(crate) use self::part::HostPart;
+pub(crate) use self::part::{HostPart, copied};
 pub use self::plan::{HostsPlan, PlannedHost};
 use crate::checkpoint::Fingerprint;
 use crate::data::{Inputs, Interval};

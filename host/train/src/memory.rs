@@ -108,10 +108,18 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
         // tasks.
         Some(values) => 4 * u64::from(values.columns()) + padded(values.columns()),
     };
-    item("vertices", detail, rows * (labels + 4 + 4 + 1), always.clone());
+    // All hosts have the labels and the split of all rows.
+    let all = u64::from(inputs.rows_of_all());
+    item("vertices", detail, all * (labels + 1) + rows * (4 + 4), always.clone());
+    if inputs.host.is_some() {
+        let detail = format!("[{all}, {}] of the rows of all hosts", inputs.shape.classes);
+        item("scores", detail, all * u64::from(inputs.shape.classes) * 4, always.clone());
+    }
     let detail = "position of each vertex, and the inverse".to_owned();
     item("permutation", detail, inputs.vertices.bytes(), always.clone());
-    let features = features_bytes(&inputs.features);
+    // Before the features are reduced to the rows of a host, they are those of the whole data set.
+    let own = |bytes: u64| (bytes as f64 * inputs.own_share()) as u64;
+    let features = own(features_bytes(&inputs.features));
     let shape = format!("[{rows}, {}]{}", inputs.shape.features, storage(&inputs.features));
     let stays = !gathered || program.gathered.is_some();
     let before = |phase: &Phase| stays || *phase as u8 <= Phase::Gathering as u8;
@@ -122,7 +130,7 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     if gathered {
         let bytes = match &inputs.features {
             Matrix::Dense(_) => features,
-            Matrix::Sparse(_) => gathered_bytes(inputs, program),
+            Matrix::Sparse(_) => own(gathered_bytes(inputs, program)),
         };
         item("gathered features", shape, bytes, from(Phase::Gathering));
     }
@@ -225,7 +233,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     };
     if let Some(labelled) = wanted.labelled {
         let detail = format!("{} edges to labelled vertices, for the gather after the loss", labelled.edges);
-        item("labelled lists", detail, labelled.bytes(rows, inputs.edges.weights.is_some()));
+        let bytes = labelled.bytes(rows, inputs.edges.weights.is_some());
+        item("labelled lists", detail, (bytes as f64 * inputs.own_share()) as u64);
     }
     if let Some(links) = &inputs.links {
         let [validation, test] = links.held_out();

@@ -26,7 +26,7 @@ pub(crate) enum Sums<'a> {
 }
 
 /// Returns the sums of the features over in-neighbours, computed by `threads` threads. The result
-/// does not depend on the number of threads. Rows outside of `ranges` are zero. `weights` are edge weights in the order of the
+/// does not depend on the number of threads. The result has the rows of `ranges`, which are consecutive. `weights` are edge weights in the order of the
 /// in-lists. If it is `None`, each edge has weight 1.
 ///
 /// # Errors
@@ -40,10 +40,13 @@ pub(crate) fn gather_features(
 ) -> Result<Matrix> {
     match features {
         Matrix::Dense(dense) => {
-            let out = Buffer::zeroed(features.rows(), features.columns()).map_err(at("gathered features"))?;
+            let bounds =
+                ranges.first().map_or(0, |first| first.start)..ranges.last().map_or(0, |last| last.end);
+            let out = Buffer::zeroed(bounds.len(), features.columns()).map_err(at("gathered features"))?;
             let held = dense.hold(None).map_err(at("features"))?;
             each_range(ranges, threads, |rows| {
-                let mut to = out.write(rows.clone()).map_err(at("gathered features"))?;
+                let here = rows.start - bounds.start..rows.end - bounds.start;
+                let mut to = out.write(here).map_err(at("gathered features"))?;
                 let lists = graph.incoming();
                 let mut gather = match sums {
                     Sums::Symmetric(scale) => {
@@ -71,16 +74,13 @@ pub(crate) fn gather_features(
             let parts = each_range(ranges, threads, |rows| {
                 Ok(sparse_rows((graph, weights), sums, &sparse.data, rows))
             })?;
-            // Other hosts gather the rows before the first range and after the last one.
-            let before = ranges.first().map_or(0, |first| first.start);
-            let (mut offsets, mut indices, mut values) = (vec![0u64; before + 1], Vec::new(), Vec::new());
+            let (mut offsets, mut indices, mut values) = (vec![0u64], Vec::new(), Vec::new());
             for part in parts {
                 let before = indices.len() as u64;
                 offsets.extend(part.ends.iter().map(|end| before + end));
                 indices.extend(part.indices);
                 values.extend(part.values);
             }
-            offsets.resize(features.rows() + 1, indices.len() as u64);
             let columns = sparse.data.columns() as u32;
             let rows = SparseRows::new(columns, offsets, indices, values).map_err(at("gathered features"))?;
             Ok(Matrix::from(Arc::new(rows)))

@@ -266,7 +266,8 @@ impl On<'_> {
         let matrix = match self.constant(slot) {
             Some(all) => {
                 let rows = self.rows()?;
-                all.slice_rows(rows.start, rows.len()).map_err(at("rows to read"))?
+                let first = if self.part.is_none() { self.stages.inputs.first_feature() } else { 0 };
+                all.slice_rows(rows.start - first, rows.len()).map_err(at("rows to read"))?
             }
             None => self.stages.rows.lease(slot, round, interval, self.first()?)?.into(),
         };

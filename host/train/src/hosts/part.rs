@@ -31,9 +31,27 @@ pub(crate) struct HostPart {
     rows: Option<Vec<u32>>,
     /// Vertex number in the data set of each stored row. `None` if all rows are stored.
     pub numbers: Option<Arc<[u32]>>,
+    /// The whole data set, from which features are gathered before training. `None` afterwards.
+    pub whole: Option<Whole>,
+}
+
+/// Lists and factors of the whole data set.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub graph: Graph,
+    pub edges: Arc<EdgeData>,
+    /// Factor of each row in symmetric normalisation.
+    pub scale: Arc<Vec<f32>>,
 }
 
 impl HostPart {
+    /// Returns the rows whose steps run at this host, as rows of the whole data set.
+    pub(crate) fn own(&self) -> Range<usize> {
+        let run = self.cut.of(self.me);
+        let start = |interval: u32| self.starts.get(interval as usize).map_or(0, |&start| start as usize);
+        start(run.start)..start(run.end)
+    }
+
     /// Returns the stored rows among `rows`, which are rows of the whole data set.
     pub(crate) fn stored(&self, rows: &[u32]) -> Vec<u32> {
         match &self.rows {
@@ -60,11 +78,11 @@ impl Inputs {
         let edges = (graph.edges(), labelled);
         let run = cut.of(me);
         let own = starts[run.start as usize] as usize..starts[run.end as usize] as usize;
-        let mut part = HostPart { cut, me, starts, edges, rows: None, numbers: None };
+        let mut part = HostPart { cut, me, starts, edges, rows: None, numbers: None, whole: None };
         if self.edges.features.is_none() {
             let rows = stored_rows(graph, own.clone());
             part.numbers = Some(rows.iter().map(|&row| self.vertices.number(row)).collect());
-            self.store_only(&rows, own, &part.starts)?;
+            part.whole = Some(self.store_only(&rows, own, &part.starts)?);
             part.rows = Some(rows);
         }
         self.host = Some(part);
@@ -72,8 +90,9 @@ impl Inputs {
     }
 
     /// Reduces the inputs to `rows`, which include all rows of `own`. `starts` has the first row of
-    /// each interval.
-    fn store_only(&mut self, rows: &[u32], own: Range<usize>, starts: &[u32]) -> Result<()> {
+    /// each interval. The features stay whole until [`Inputs::complete`]. Returns the lists and
+    /// factors of the whole data set.
+    fn store_only(&mut self, rows: &[u32], own: Range<usize>, starts: &[u32]) -> Result<Whole> {
         let graph = &self.dataset.graph;
         let mut index = vec![u32::MAX; self.shape.rows as usize];
         (0..).zip(rows).for_each(|(local, &row)| index[row as usize] = local);
@@ -89,6 +108,7 @@ impl Inputs {
             Ok(Adjacency::from_parts_with(offsets, neighbours, Repeats::Allowed)?)
         };
         let reduced = Graph::from_pair(local(graph.incoming())?, graph.transpose().map(local).transpose()?);
+        let (edges, scale) = (self.edges.clone(), self.scale.clone());
         if let Some(weights) = &self.edges.weights {
             let weights = Some(weights.of_rows(graph, own.clone()));
             self.edges = Arc::new(EdgeData { weights, features: None });
@@ -97,7 +117,6 @@ impl Inputs {
             |values: &[f32]| Arc::new(rows.iter().map(|&row| values[row as usize]).collect::<Vec<_>>());
         self.scale = pick(&self.scale);
         self.set_inverse(pick(&inverse_degrees(graph.incoming(), false)));
-        self.features = features(&self.features, rows)?;
         for (interval, bounds) in self.intervals.iter_mut().zip(starts.windows(2)) {
             let bound = |start: u32| rows.partition_point(|&row| row < start);
             let here = bound(bounds[0])..bound(bounds[1]);
@@ -118,8 +137,9 @@ impl Inputs {
         }
         self.shape.rows = rows.len() as u32;
         let shared = || Error::Internal("the data set is in use before the run".to_owned());
-        Arc::get_mut(&mut self.dataset).ok_or_else(shared)?.graph = reduced;
-        Ok(())
+        let dataset = Arc::get_mut(&mut self.dataset).ok_or_else(shared)?;
+        let graph = std::mem::replace(&mut dataset.graph, reduced);
+        Ok(Whole { graph, edges, scale })
     }
 }
 
@@ -135,8 +155,8 @@ fn stored_rows(graph: &Graph, own: Range<usize>) -> Vec<u32> {
     (0..).zip(stored).filter(|(_, stored)| *stored).map(|(row, _)| row).collect()
 }
 
-/// Copies rows of the features.
-fn features(all: &Matrix, rows: &[u32]) -> Result<Matrix> {
+/// Copies a range of rows of the features.
+pub(crate) fn copied(all: &Matrix, rows: Range<usize>) -> Result<Matrix> {
     match all {
         Matrix::Dense(dense) => {
             let held = dense.hold(None).map_err(at("features"))?;
@@ -144,16 +164,15 @@ fn features(all: &Matrix, rows: &[u32]) -> Result<Matrix> {
                 (held.view(), Buffer::zeroed(rows.len(), all.columns()).map_err(at("features"))?);
             let mut lease = part.write(0..rows.len()).map_err(at("features"))?;
             let mut to = lease.view_mut();
-            (0..)
-                .zip(rows)
-                .for_each(|(local, &row)| to.row_mut(local).copy_from_slice(view.row(row as usize)));
+            let count = rows.len();
+            rows.enumerate().for_each(|(local, row)| to.row_mut(local).copy_from_slice(view.row(row)));
             drop(lease);
-            Ok(Matrix::from(part.read(0..rows.len()).map_err(at("features"))?))
+            Ok(Matrix::from(part.read(0..count).map_err(at("features"))?))
         }
         Matrix::Sparse(sparse) => {
             let (mut offsets, mut indices, mut values) = (vec![0u64], Vec::new(), Vec::new());
-            for &row in rows {
-                let (columns, stored) = sparse.data.row(row as usize);
+            for row in rows {
+                let (columns, stored) = sparse.data.row(row);
                 indices.extend_from_slice(columns);
                 values.extend_from_slice(stored);
                 offsets.push(indices.len() as u64);
