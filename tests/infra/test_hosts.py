@@ -2,10 +2,12 @@
 
 Needs `eciton` (ECITON, else target/release/eciton).
 """
+import contextlib
 import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -135,6 +137,29 @@ class Hosts(unittest.TestCase):
         code, _, errors = ended(hosts[0])
         self.assertEqual(code, 1)
         self.assertIn("hosts 1", errors)
+
+    def test_strangers_keep_no_host_out(self):
+        hosts = self.start(1, "--epochs", "3", "--no-out")
+        meet = self.place / "meet" / "host-0.json"
+        # A run of one host has no door, so the first of two hosts is started alone.
+        self.assertEqual(ended(hosts[0])[0], 0)
+        more = {**os.environ, "PMI_SIZE": "2", "NO_COLOR": "1"}
+        words = ["--epochs", "3", "--no-out", "--hosts", "env", "--rendezvous", str(self.place / "meet"), "--set", "hosts.listen=127.0.0.1:0"]
+        first = train(*words, env={**more, "PMI_RANK": "0"})
+        self.addCleanup(end, first)
+        while not meet.exists():
+            time.sleep(0.01)
+        host, port = json.loads(meet.read_text())["address"].rsplit(":", 1)
+        strangers = []
+        for number in range(1000):
+            with contextlib.suppress(OSError):
+                strangers.append(socket.create_connection((host, int(port)), timeout=5))
+                strangers[-1].sendall(os.urandom(number % 300))
+        second = train(*words, env={**more, "PMI_RANK": "1"})
+        self.addCleanup(end, second)
+        self.assertEqual([ended(first)[0], ended(second)[0]], [0, 0])
+        for stranger in strangers:
+            stranger.close()
 
     def test_what_several_hosts_cannot_do_is_said(self):
         for words, text in [(["--set", "model.norm=batch"], "model.norm"),

@@ -401,6 +401,9 @@ fn print(
         print_hosts(hosts, &mut row);
     }
     let memory = &plan.memory;
+    if plan.hosts.is_some() {
+        row("memory", "of the host with the most rows".to_owned());
+    }
     for item in &memory.items {
         let when = match item.during.len() == memory.phases.len() {
             true => String::new(),

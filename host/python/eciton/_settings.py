@@ -46,6 +46,7 @@ KEYS: dict[str, str] = {
     "row_storage": "run.row_storage",
     "executor": "executor.kind",
     "audit": "executor.audit",
+    "rendezvous": "hosts.rendezvous",
     "transport": "executor.transport",
     "rows": "executor.rows",
     "functions": "executor.functions",
@@ -133,6 +134,8 @@ Settings:
         emulated, lambda, workers [default: local]
     audit: Share of the tasks of workers and functions that the host recomputes to find wrong results: 0 to 1 [default:
         0]
+    rendezvous: Folder that all hosts share, in which they tell each other their addresses [default: a temporary folder,
+        for hosts on this machine]
     transport: Transport of tasks to functions: auto, payload, s3 [default: auto]
     rows: Format of rows in transit. bf16 changes results; bits stores one bit per value, for binary layers. Values:
         f32, bf16, bits [default: f32]

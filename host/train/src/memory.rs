@@ -247,6 +247,16 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let format = config.run.row_storage;
     let half = if format == RowFormat::Bf16 { " as bf16" } else { "" };
     item("rows", format!("activations and gradients of all layers{half}{kept}"), rows_bytes(wanted, format));
+    if let Some(own) = inputs.own_rows() {
+        let widths = program.stages.iter().flat_map(Stage::all).filter_map(|slot| {
+            Some(row_bytes(program.slots.get(slot.index())?.width, Buffers::format(program, slot, format)))
+        });
+        let others = rows.saturating_sub(own.len() as u64);
+        let rounds = u64::from(pipeline.gradient_versions());
+        // The rows of one slot are sent and received at the same time.
+        let bytes = 2 * others * widths.max().unwrap_or(0) * rounds;
+        item("messages", format!("rows between hosts, {others} of which this host reads"), bytes);
+    }
     let values: u64 = program.parameters.iter().map(|p| p.len() as u64).sum();
     let state = 1 + config.optimiser.algorithm.moments() as u64;
     let own = config.workers.own();

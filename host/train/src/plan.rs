@@ -22,7 +22,7 @@ use crate::defaults;
 use crate::driver::stage_bytes;
 use crate::error::Result;
 use crate::evaluation::Asked;
-use crate::hosts::HostsPlan;
+use crate::hosts::{Hosts, HostsPlan};
 use crate::memory;
 use crate::options::Options;
 use crate::resolved_settings;
@@ -335,10 +335,19 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
         config.pipeline = Pipeline { mode: Mode::Async, staleness: 1, auto: false, ..config.pipeline };
     }
     let config = &config;
-    let mut draft = Draft::new(config, options, dataset, Asked::Folder)?;
-    if options.hosts.is_some() {
+    let mut draft = Draft::with_rows(config, options, dataset, (Asked::Folder, false))?;
+    let mut hosts = None;
+    if let Some(of) = &options.hosts {
         // The rows that hosts send each other follow from the lists.
         draft.inputs = draft.inputs.with_labelled_lists(&draft.planned.program);
+        let planned = HostsPlan::new(&draft, config, of.count)?;
+        // The memory is that of the host with the most rows.
+        let options =
+            Options { hosts: Some(Hosts { me: planned.largest(), ..of.clone() }), ..options.clone() };
+        let memory = Draft::new(config, &options, None, Asked::Folder)?.planned.memory;
+        // This process has read the data of all hosts, and twice.
+        draft.planned.memory = MemoryPlan { read_bytes: None, ..memory };
+        hosts = Some(planned);
     }
     let batches =
         draft.planned.chooser.as_ref().and_then(|chooser| chooser.batches(&config.batch, &draft.inputs));
@@ -414,7 +423,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
         lanes: LanesPlan::from_draft(&draft, config, &rows)?,
         planned: planned(&draft, config)?,
         functions: FunctionsPlan::from_config(config, intervals)?,
-        hosts: options.hosts.as_ref().map(|of| HostsPlan::new(&draft, config, of.count)).transpose()?,
+        hosts,
         fits: memory::check(&draft.planned.memory, config.run.memory_bytes).is_ok(),
         memory: draft.planned.memory,
     })

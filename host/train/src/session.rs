@@ -158,7 +158,7 @@ impl Session {
         settings.lanes = config.lanes.lanes;
         let cut = options.hosts.as_ref().zip(inputs.host.as_ref()).map(|(hosts, part)| {
             hosts::check(&schedule)?;
-            let facts = Facts::new(config, fingerprint.as_ref(), (&schedule, &part.cut));
+            let facts = Facts::new(config, &fingerprint, (&schedule, &part.cut));
             Ok::<_, Error>((hosts, part.cut.clone(), facts))
         });
         let cut = cut.transpose()?;

@@ -1,8 +1,10 @@
 //! Several hosts in one process: the bits of one host, whatever the model, the number of hosts and the order
 //! in which messages arrive.
+use eciton_graph::adjacency::{Graph, Options as GraphOptions};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split};
 use eciton_recipe::{Config, Mode, Pipeline};
-use eciton_tests::{cora, options, train};
-use eciton_train::{Hosts, InProcess, Options};
+use eciton_tests::{Numbers, cora, options, train};
+use eciton_train::{Hosts, InProcess, Options, Silent, Trainer};
 
 /// Model digest and losses of a run on `count` hosts, which all hosts must agree on.
 fn on_hosts(config: &Config, count: u32, seed: u64) -> (String, Vec<u64>) {
@@ -80,6 +82,49 @@ fn every_model_on_every_number_of_hosts_computes_the_bits_of_one() {
             }
             println!("{source}, {model}: {counts:?} hosts, {}", wanted.0);
         }
+    }
+}
+
+#[test]
+fn weighted_edges_and_their_features_are_those_of_one_host() {
+    let (vertices, seed) = (300u32, 31);
+    println!("seed {seed}");
+    let mut numbers = Numbers(seed);
+    let edges: Vec<(u32, u32)> =
+        (0..2000).map(|_| (numbers.below(vertices), numbers.below(vertices))).collect();
+    let options = GraphOptions { symmetric: false, keep_self_loops: false };
+    let graph = Graph::from_edges(vertices.into(), edges.into_iter(), options).unwrap();
+    let weights: Vec<f32> = (0..2 * graph.edges()).map(|_| numbers.value().abs()).collect();
+    let features: Vec<f32> = (0..vertices * 5).map(|_| numbers.value()).collect();
+    let labels = Labels::classes((0..vertices).map(|_| numbers.below(3)).collect(), 3);
+    let split =
+        Split { train: (0..200).collect(), validation: (200..250).collect(), test: (250..300).collect() };
+    let features = Features::dense(5, &features).unwrap();
+    let mut dataset = Dataset::new("random".to_owned(), graph, features, labels, split);
+    dataset.edge_features = Some(EdgeFeatures::new(2, weights).unwrap());
+    for model in ["kind = \"gcn\"\nedge_weights = 1", "kind = \"sage\"\nedge_weights = 0", "kind = \"gcn\""] {
+        let digest = |hosts: Option<Hosts>| {
+            let mut config = Config::parse(&format!("[model]\n{model}\nhidden = 6\n"), "test").unwrap();
+            config.run.intervals = Some(6);
+            config.run.threads = Some(1);
+            let options = Options { hosts, ..eciton_tests::options() };
+            let mut trainer = Trainer::new(&config, &options, dataset.clone()).unwrap();
+            trainer.run(4, &mut Silent).unwrap();
+            trainer.model_digest().unwrap()
+        };
+        let wanted = digest(None);
+        let count = 3;
+        let found: Vec<String> = std::thread::scope(|scope| {
+            let all = (0..).zip(InProcess::connected(count, 3));
+            let digest = &digest;
+            let runs: Vec<_> = all
+                .map(|(me, fabric)| {
+                    scope.spawn(move || digest(Some(Hosts { me, count, fabric: Some(fabric) })))
+                })
+                .collect();
+            runs.into_iter().map(|run| run.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|found| *found == wanted), "{model}: {found:?}, {wanted}");
     }
 }
 

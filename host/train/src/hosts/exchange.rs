@@ -12,9 +12,10 @@ use eciton_gather::Rows;
 use eciton_program::{Program, Relation};
 use eciton_types::{Exchanged, IntervalId, ParameterId, Round, SlotId, StageId, Step, Task};
 
+use super::link::Link;
+use super::lists;
 use super::lists::Lists;
 use super::values::{Values, check, put, put_half};
-use super::{Link, lists};
 use crate::data::Inputs;
 use crate::driver::{RowStore, WriteLease};
 use crate::error::{Error, Result};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use eciton_program::{Program, Relation};
 use eciton_types::{SlotId, StageId};
 
-use super::Cut;
+use super::cut::Cut;
 use crate::data::Inputs;
 use crate::error::Result;
 

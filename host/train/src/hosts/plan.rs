@@ -4,7 +4,9 @@ use eciton_program::{Buffers, Program};
 use eciton_recipe::Config;
 use serde::Serialize;
 
-use super::{Cut, FACT_BYTES, exchange, lists};
+use super::cut::Cut;
+use super::link::FACT_BYTES;
+use super::{check, check_data, exchange, lists};
 use crate::data::Inputs;
 use crate::error::Result;
 use crate::session::Draft;
@@ -40,9 +42,9 @@ impl HostsPlan {
     /// Returns [`Error::Hosts`](crate::Error::Hosts) if so many hosts cannot train this model.
     pub(crate) fn new(draft: &Draft, config: &Config, count: u32) -> Result<Self> {
         let (inputs, planned) = (&draft.inputs, &draft.planned);
-        super::check_data(config, inputs)?;
-        super::check(&planned.schedule)?;
-        let cut = Cut::new(inputs, count)?;
+        check_data(config, inputs)?;
+        check(&planned.schedule)?;
+        let cut = Cut::new((&inputs.intervals, inputs.atoms.tree()), count)?;
         let rows = |host: u32| {
             let own = cut.of(host);
             let at = |interval: u32| inputs.intervals.get(interval as usize).map(|of| of.rows.clone());
@@ -87,6 +89,12 @@ impl HostsPlan {
         };
         let hosts = (0..).zip(step.into_iter().zip(evaluated)).map(part).collect();
         Ok(Self { hosts, start_bytes: FACT_BYTES })
+    }
+
+    /// Returns the index of the host that stores the most rows.
+    pub(crate) fn largest(&self) -> u32 {
+        let stored = |host: &PlannedHost| host.rows + host.ghosts;
+        (0..).zip(&self.hosts).max_by_key(|(_, host)| stored(host)).map_or(0, |(at, _)| at)
     }
 }
 

@@ -48,11 +48,23 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    /// Drafts a run. On several hosts, the inputs are reduced to the rows of this host.
     pub(crate) fn new(
         config: &Config,
         options: &Options,
         dataset: Option<Dataset>,
         asked: Asked,
+    ) -> Result<Self> {
+        Self::with_rows(config, options, dataset, (asked, true))
+    }
+
+    /// Drafts a run like [`Draft::new`]. If `is_reduced` is false, the inputs have the rows of all
+    /// hosts.
+    pub(crate) fn with_rows(
+        config: &Config,
+        options: &Options,
+        dataset: Option<Dataset>,
+        (asked, is_reduced): (Asked, bool),
     ) -> Result<Self> {
         config.check()?;
         config.pipeline.check()?;
@@ -120,11 +132,11 @@ impl Draft {
             other => (rewrites, other.is_some() || options.out.is_some() && config.checkpoint.is_on()),
         };
         let fingerprint = fingerprint.then(|| Fingerprint::compute(&inputs)).transpose()?;
-        let inputs = match options.hosts.as_ref().filter(|hosts| hosts.fabric.is_some()) {
+        let inputs = match options.hosts.as_ref().filter(|_| is_reduced) {
             None => inputs,
             Some(hosts) => {
                 hosts::check_data(config, &inputs)?;
-                let cut = Cut::new(&inputs, hosts.count)?;
+                let cut = Cut::new((&inputs.intervals, inputs.atoms.tree()), hosts.count)?;
                 inputs.on_host(cut, hosts.me)?
             }
         };

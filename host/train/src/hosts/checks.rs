@@ -1,0 +1,51 @@
+//! Checks that several hosts can train a model.
+
+use eciton_program::{Program, Scope};
+use eciton_recipe::Config;
+
+use crate::data::Inputs;
+use crate::error::{Error, Result};
+
+/// Checks that several hosts can train this program.
+///
+/// # Errors
+/// Returns [`Error::Hosts`] with the stage that prevents it, and what to do instead.
+pub(crate) fn check(program: &Program) -> Result<()> {
+    let whole = |stage: &&eciton_program::Stage| {
+        stage.via.is_none() && stage.reads().any(|(_, scope)| scope == Scope::All)
+    };
+    let Some(stage) = program.stages.iter().find(whole) else { return Ok(()) };
+    Err(Error::Hosts(format!(
+        "the stage `{}` reads all rows, and several hosts cannot do that yet; use a model without \
+         normalisation over rows (`model.norm`), or train on one host",
+        stage.name
+    )))
+}
+
+/// Checks that several hosts can train on this data with this configuration.
+///
+/// # Errors
+/// Returns [`Error::Hosts`] with the setting that prevents it, and what to do instead.
+pub(crate) fn check_data(config: &Config, inputs: &Inputs) -> Result<()> {
+    let text = match () {
+        () if config.executor.kind.has_workers() => {
+            "workers and several hosts exclude each other; remove `executor.kind` or the hosts".to_owned()
+        }
+        () if config.lanes.lanes.count > 0 => {
+            "lanes and several hosts exclude each other; remove `lanes.count` or the hosts".to_owned()
+        }
+        () if config.batch.is_on() => {
+            "several hosts train on all rows in each step; remove the settings of `batch`".to_owned()
+        }
+        () if config.predicts_links() => {
+            "links are drawn over all vertices, and several hosts cannot do that yet; train on one host"
+                .to_owned()
+        }
+        () if inputs.dataset.graphs.is_some() => {
+            "a data set of many graphs cannot be divided among several hosts yet; train on one host"
+                .to_owned()
+        }
+        () => return Ok(()),
+    };
+    Err(Error::Hosts(text))
+}

@@ -1,0 +1,167 @@
+//! Messages between the hosts of a run, and the state that all programs of the run share.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use eciton_exec::hosts::Message;
+use eciton_exec::{Completion, Inbox};
+use eciton_program::Program;
+use eciton_recipe::Config;
+use eciton_runs::report::HostTraffic;
+use eciton_types::{Exchanged, Round};
+use sha2::{Digest as _, Sha256};
+
+use super::connections::Hosts;
+use super::cut::Cut;
+use crate::error::{Error, Result};
+use crate::stop::Stop;
+
+/// The other hosts of a run, and what this host has exchanged with them.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub hosts: Hosts,
+    pub cut: Cut,
+    /// Stop request that this host passes on to all hosts.
+    stop: Arc<Stop>,
+    /// True if a host has decided to end the run early.
+    pub(super) stopped: Cell<bool>,
+    /// Bytes of message bodies that were sent to each host, and of those received from it.
+    traffic: RefCell<Vec<HostTraffic>>,
+    inbox: Inbox,
+    /// Completions of passes that are not in progress, or that wait for an inner pass.
+    kept: RefCell<Vec<Completion>>,
+    facts: Facts,
+}
+
+/// Size of the facts that a host sends to each other one, in bytes.
+pub(super) const FACT_BYTES: u64 = 96;
+
+/// Digests of what all hosts of a run must agree on: the data, the settings, and the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts([[u8; 32]; 3]);
+
+impl Facts {
+    pub(crate) fn new(config: &Config, data: &dyn std::fmt::Debug, (program, cut): (&Program, &Cut)) -> Self {
+        // Threads, memory and executors may differ between hosts.
+        let settings =
+            (&config.model, &config.optimiser, &config.pipeline, config.run.seed, config.run.epochs);
+        let periods = (config.run.steps, config.run.eval_every, config.run.keep, config.run.patience);
+        let digest = |text: String| Sha256::digest(text.as_bytes()).into();
+        Self([
+            digest(format!("{data:?}")),
+            digest(format!("{settings:?} {periods:?} {:?}", config.run.until)),
+            digest(format!(
+                "{:?} {:?} {:?} {cut:?} {}",
+                program.stages,
+                program.relations,
+                program.parameters,
+                eciton_tensor::simd::numeric_class()
+            )),
+        ])
+    }
+}
+
+/// Makes the executor wait for messages as for a job in flight, until it is dropped.
+pub(crate) struct Waits<'a>(&'a Inbox);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.forget();
+    }
+}
+
+impl Link {
+    /// Joins `hosts`, among which `cut` divides the intervals. Messages arrive in `inbox`.
+    pub(crate) fn new(hosts: &Hosts, (cut, facts): (Cut, Facts), (stop, inbox): (&Arc<Stop>, Inbox)) -> Self {
+        let traffic = (0..hosts.count).map(|host| HostTraffic { host, ..HostTraffic::default() }).collect();
+        let traffic = RefCell::new(traffic);
+        hosts.fabric.iter().for_each(|fabric| fabric.listen(inbox.clone()));
+        let (stopped, kept) = (Cell::new(false), RefCell::default());
+        let link =
+            Self { hosts: hosts.clone(), cut, stop: stop.clone(), stopped, traffic, inbox, kept, facts };
+        let body = Bytes::from(facts.0.concat());
+        for host in link.others() {
+            link.send(host, (0, Exchanged::Facts), body.clone());
+        }
+        link
+    }
+
+    /// Checks the facts that another host has sent.
+    ///
+    /// # Errors
+    /// Returns [`Error::Hosts`] if they are not those of this host.
+    pub(crate) fn agrees(&self, from: u32, body: &[u8]) -> Result<()> {
+        let found: Vec<&[u8]> = body.chunks(32).collect();
+        let known = self.facts.0.iter().zip(["data", "settings", "program or number of hosts"]);
+        let differs = known.enumerate().find(|(at, (fact, _))| found.get(*at) != Some(&&fact[..]));
+        let Some((_, (_, what))) = differs else { return Ok(()) };
+        Err(Error::Hosts(format!(
+            "host {from} and host {} have a different {what}; start all hosts with the same command, the same \
+             data and the same version of eciton",
+            self.hosts.me
+        )))
+    }
+
+    /// Returns the intervals of this host.
+    pub(crate) fn own(&self) -> Range<u32> {
+        self.cut.of(self.hosts.me)
+    }
+
+    /// Makes the executor wait for messages of other hosts.
+    pub(crate) fn waits(&self) -> Waits<'_> {
+        self.inbox.begin();
+        Waits(&self.inbox)
+    }
+
+    /// Stores a completion until its pass takes it.
+    pub(crate) fn keep(&self, completion: Completion) {
+        self.kept.borrow_mut().push(completion);
+    }
+
+    /// Removes the stored completions of `pass`.
+    pub(crate) fn kept(&self, pass: u32) -> Vec<Completion> {
+        self.kept.borrow_mut().extract_if(.., |completion| completion.pass() == Some(pass)).collect()
+    }
+
+    /// Returns the indices of all other hosts.
+    pub(super) fn others(&self) -> impl Iterator<Item = u32> + use<> {
+        let me = self.hosts.me;
+        (0..self.hosts.count).filter(move |&host| host != me)
+    }
+
+    pub(super) fn send(&self, to: u32, (pass, content): (u32, Exchanged), body: Bytes) {
+        if let Some(traffic) = self.traffic.borrow_mut().get_mut(to as usize) {
+            traffic.sent_bytes += body.len() as u64;
+        }
+        if let Some(fabric) = &self.hosts.fabric {
+            fabric.send(to, Message { pass, content, body });
+        }
+    }
+
+    /// Counts the body of a message that host `from` has sent.
+    pub(crate) fn count(&self, from: u32, body: &Bytes) {
+        if let Some(traffic) = self.traffic.borrow_mut().get_mut(from as usize) {
+            traffic.received_bytes += body.len() as u64;
+        }
+    }
+
+    /// Returns the bytes that this host has exchanged with each other host so far.
+    pub(crate) fn traffic(&self) -> Vec<HostTraffic> {
+        let mut traffic = self.traffic.borrow().clone();
+        traffic.retain(|of| of.host != self.hosts.me);
+        traffic
+    }
+
+    /// Returns true if a host has decided to end the run early.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.get()
+    }
+
+    /// Returns the last round of the run if a stop was requested at this host. All hosts must learn
+    /// it with this host's sums of `round`. `bound` is the number of rounds that a host may be ahead.
+    pub(super) fn ends(&self, round: Round, bound: u32) -> Option<Round> {
+        (self.stop.is_asked() && !self.stopped.replace(true)).then(|| Round(round.0.saturating_add(bound)))
+    }
+}
