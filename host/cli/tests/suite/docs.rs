@@ -179,6 +179,7 @@ documents! {
     run_on_functions: "docs/how-to/run-on-functions.md", 7;
     sweep_settings: "docs/how-to/sweep-settings.md", 12;
     train_and_resume: "docs/how-to/train-and-resume.md", 10;
+    train_on_several_machines: "docs/how-to/train-on-several-machines.md", 3;
     train_on_workers: "docs/how-to/train-on-workers.md", 6;
     use_from_python: "docs/how-to/use-from-python.md", 1;
     write_a_kernel: "docs/how-to/write-a-kernel.md", 5;
