@@ -120,6 +120,27 @@ class Hosts(unittest.TestCase):
         self.assertEqual(code, 130, errors)
         self.assertTrue(self.summary("run")["stopped"])
 
+    def test_a_run_goes_on_with_another_number_of_hosts(self):
+        words = ["--epochs", "400", "--set", "checkpoint.every=20", "--set", "run.eval_every=10"]
+        self.assertEqual(ended(train(*words, "--out", str(self.place / "whole")))[0], 0)
+        for before, after in [(3, 2), (1, 3), (2, 1)]:
+            with self.subTest(before=before, after=after):
+                out = str(self.place / f"run-{before}-{after}")
+                host = ["--hosts", str(before)] if before > 1 else []
+                run = train(*words, "--out", out, *host)
+                self.addCleanup(end, run)
+                while not any(pathlib.Path(f"{out}.checkpoint").glob("epoch-*.safetensors")):
+                    self.assertIsNone(run.poll())
+                    time.sleep(0.005)
+                run.kill()
+                run.communicate()
+                self.assertFalse((pathlib.Path(out) / "summary.json").exists())
+                more = [ECITON, "resume", out, *(["--hosts", str(after)] if after > 1 else [])]
+                resumed = subprocess.run(more, capture_output=True, text=True, timeout=60)
+                self.assertEqual(resumed.returncode, 0, resumed.stderr)
+                self.assertRegex(resumed.stderr, r"^resuming after epoch \d+ of seed 0\n$")
+                self.assertEqual(self.summary(f"run-{before}-{after}")["model_digest"], self.summary("whole")["model_digest"])
+
     def test_hosts_that_differ_refuse_each_other(self):
         same = ["--epochs", "9", "--no-out"]
         for other, text in [(["--epochs", "8", "--no-out"], "different settings"),

@@ -125,16 +125,28 @@ impl Joined {
         }
     }
 
+    /// Ends the connections of `joined`, if the run has several hosts. Returns the result that this
+    /// process reports, or `None` if another host reports it.
+    ///
+    /// # Errors
+    /// Returns the error of [`Joined::end`].
+    pub(crate) fn result<T>(
+        joined: Option<Self>,
+        result: eciton_train::Result<T>,
+    ) -> Result<Option<eciton_train::Result<T>>, Failure> {
+        match joined {
+            None => Ok(Some(result)),
+            Some(joined) => joined.end(result),
+        }
+    }
+
     /// Ends the connections, and waits for the processes that this one has started. Returns the
     /// result of host 0. Returns `None` for the success of another host, which has nothing to
     /// report.
     ///
     /// # Errors
     /// Returns [`Failure::Silent`] if this host has failed and host 0 reports it.
-    pub(crate) fn end<T>(
-        mut self,
-        result: eciton_train::Result<T>,
-    ) -> Result<Option<eciton_train::Result<T>>, Failure> {
+    fn end<T>(mut self, result: eciton_train::Result<T>) -> Result<Option<eciton_train::Result<T>>, Failure> {
         self.hosts.end(&result);
         let until = Instant::now() + FAREWELL;
         let mut ended = false;

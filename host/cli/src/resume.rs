@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use eciton_train::{Options, Recording, Shape};
+use eciton_train::{Options, Recording, Shape, Silent};
+use indicatif::ProgressBar;
 
 use crate::failure::Failure;
+use crate::hosts::{self, Joined};
 use crate::output::{Output, tell};
 use crate::{interrupt, train};
 
@@ -26,6 +28,13 @@ pub(crate) struct Arguments {
     /// Number of replicas of the pipeline with which the run continues
     #[arg(long, value_name = "N")]
     width: Option<u32>,
+    /// Number of hosts on this machine that share the training, or `env` if a launcher such as mpirun
+    /// or srun has started all hosts [default: one host]
+    #[arg(long, value_name = "N|env", conflicts_with_all = ["lanes", "workers", "width", "trace", "tensorboard"])]
+    hosts: Option<hosts::Wanted>,
+    /// Folder that all hosts share, in which they tell each other their addresses
+    #[arg(long, value_name = "DIR", requires = "hosts")]
+    rendezvous: Option<String>,
     /// Use a new kernel instance for every task; slower, with identical results
     #[arg(long)]
     fresh_instances: bool,
@@ -45,7 +54,7 @@ A run writes checkpoints to DIR.checkpoint: one a minute by default (section
 [checkpoint] of a recipe), and one when Ctrl-C or SIGTERM stops the run. The
 checkpoints are removed when the run is complete. `eciton resume` continues from
 the newest intact checkpoint. The final model is bit-identical to that of an
-uninterrupted run, also with another number of lanes, workers or replicas.";
+uninterrupted run, also with another number of hosts, lanes, workers or replicas.";
 
 /// Resumes the run from its last checkpoint, shows the progress of the remaining epochs, and prints
 /// the summary.
@@ -58,9 +67,21 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     if shape != Shape::default() && !eciton_train::is_finished(&arguments.run) {
         eciton_train::reshape(&arguments.run, shape)?;
     }
-    let bar = train::bar(arguments.json, output);
+    let joined = match arguments.hosts {
+        Some(wanted) if !eciton_train::is_finished(&arguments.run) => {
+            let mut config = eciton_train::interrupted(&arguments.run)?;
+            config.hosts.rendezvous = arguments.rendezvous.clone().or(config.hosts.rendezvous);
+            Joined::join(Some(wanted), &config)?
+        }
+        _ => None,
+    };
+    let hosts = joined.as_ref().map(|joined| joined.hosts.clone());
+    // Only host 0 of several reports and writes results.
+    let is_first = hosts.as_ref().is_none_or(|hosts| hosts.me == 0);
+    let bar = if is_first { train::bar(arguments.json, output) } else { ProgressBar::hidden() };
     let options = Options {
         out: Some(arguments.run.clone()),
+        hosts,
         fresh_instances: arguments.fresh_instances,
         recording: Recording {
             trace: arguments.trace.clone(),
@@ -70,8 +91,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         ..Options::default()
     };
     interrupt::watch(options.stop.clone(), bar.clone(), options.out.as_deref())?;
-    let mut observer = train::observer(arguments.json, bar, output, &options);
+    let mut observer = match is_first {
+        true => train::observer(arguments.json, bar, output, &options),
+        false => Box::new(Silent),
+    };
     let summary = eciton_train::resume(&arguments.run, arguments.force, &options, &mut *observer);
     drop(observer);
+    let Some(summary) = Joined::result(joined, summary)? else { return Ok(()) };
     train::finish(summary, arguments.json, &options, output)
 }

@@ -221,13 +221,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     };
     let summary = eciton_train::train(&config, &options, &mut *observer);
     drop(observer);
-    let summary = match joined {
-        None => summary,
-        Some(joined) => match joined.end(summary)? {
-            Some(summary) => summary,
-            None => return Ok(()),
-        },
-    };
+    let Some(summary) = Joined::result(joined, summary)? else { return Ok(()) };
     finish(summary, arguments.json, &options, output)
 }
 

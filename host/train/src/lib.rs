@@ -98,7 +98,7 @@ pub use plan::{
 };
 pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, open_for, predict, predict_on};
 pub use profile::profile;
-pub use resume::{Shape, is_finished, reshape, resume, resume_on};
+pub use resume::{Shape, interrupted, is_finished, reshape, resume, resume_on};
 pub use staleness_trials::settle_pipeline;
 pub use stop::{Ask, Stop};
 pub use train::{train, train_on};

@@ -61,15 +61,22 @@ fn resume_data(
     let begun = Instant::now();
     let target = run.canonicalize().or_else(|_| std::path::absolute(run));
     let target = target.map_err(|source| Error::Read { path: run.to_owned(), source })?;
-    if let Some(summary) = finished(&target, run)? {
+    // Host 0 of several writes the run. The others read the same checkpoint.
+    let writes = options.hosts.as_ref().is_none_or(|hosts| hosts.me == 0);
+    let over = match writes {
+        true => finished(&target, run)?,
+        false if is_finished(run) => Some(run_folder::Run::open(run)?.summary),
+        false => None,
+    };
+    if let Some(summary) = over {
         return Ok(summary);
     }
-    let mut found = Found::open(&target, run)?;
+    let mut found = if writes { Found::open(&target, run)? } else { Found::read_only(&target, run)? };
     let options = Options {
         seeds: found.seeds(),
         embeddings: found.record.embeddings,
         scores: found.record.scores,
-        out: Some(run.to_owned()),
+        out: writes.then(|| run.to_owned()),
         ..options.clone()
     };
     let crossed = checkpoint::crossed(found.record.changes);
@@ -80,9 +87,11 @@ fn resume_data(
             crossed.join("; ")
         ));
     }
-    found.place().remove_debris(&target, None);
-    let mut folder = RunFolder::create_over(run)?;
-    folder.append_lines(&found.metrics);
+    let mut folder = None;
+    if writes {
+        found.place().remove_debris(&target, None);
+        folder.insert(RunFolder::create_over(run)?).append_lines(&found.metrics);
+    }
     let config = found.config.clone();
     Session::settle_class(&config)?;
     let dataset = match (&found.record.schema, dataset) {
@@ -96,21 +105,24 @@ fn resume_data(
     let mut session = Session::new(&config, &options, dataset, Asked::Folder)?;
     session.origins = std::mem::take(&mut found.origins);
     let events = Events::from_options(&options, options.seeds)?;
-    let recorder = Recorder { folder: Some(folder), events, ..Recorder::default() };
+    let recorder = Recorder { folder, events, ..Recorder::default() };
     let recipe = found.record.recipe.clone();
     let mut going = Run { config: &config, options: &options, session, recorder, begun, recipe };
-    let Some(beginning) = going.begin()? else {
+    let beginning = going.begin()?;
+    if beginning.is_none() && writes {
         return Err(Error::Internal("the run has no checkpointer".to_owned()));
-    };
+    }
     let session = &going.session;
-    let versions = Versions::current(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
-    let data = session.fingerprint.as_ref().ok_or_else(|| Error::Internal("no fingerprint".to_owned()))?;
-    let differences = found.check(
-        &versions,
-        (data, session.inputs.schema.data.as_ref()),
-        &beginning.parameters,
-        (session.end(&config), force),
-    )?;
+    let differences = match (&beginning, &session.fingerprint) {
+        (Some(beginning), Some(data)) => found.check(
+            &Versions::current(&session.kernels.digests(), eciton_tensor::simd::numeric_class()),
+            (data, session.inputs.schema.data.as_ref()),
+            &beginning.parameters,
+            (session.end(&config), force),
+        )?,
+        // Host 0 compares the run with this process, and all hosts compare themselves with it.
+        _ => Vec::new(),
+    };
     going.started(observer);
     observer.resumed(&Resumed {
         seed: found.point.mark.seed,
@@ -140,7 +152,7 @@ fn resume_data(
     let finished = &going.recorder.finished;
     let epoch_seconds = finished.iter().map(|of| durations(&found.epochs_of(of.seed))).collect();
     let first = going.recorder.finished.len();
-    going.recorder.saver = Some(found.saver(beginning)?);
+    going.recorder.saver = beginning.map(|beginning| found.saver(beginning)).transpose()?;
     going.go(first, Some(position), epoch_seconds, observer)
 }
 
@@ -200,6 +212,16 @@ pub fn reshape(run: &Path, shape: Shape) -> Result<()> {
     shape.apply(&mut changed);
     changed.check()?;
     if changed == config { Ok(()) } else { checkpoint::readdress(&target, |config| shape.apply(config)) }
+}
+
+/// Returns the settings of an interrupted run. `run` is the path of the run folder.
+///
+/// # Errors
+/// Returns an error if the run has no checkpoint folder, or if its settings cannot be read.
+pub fn interrupted(run: &Path) -> Result<Config> {
+    let target = run.canonicalize().or_else(|_| std::path::absolute(run));
+    let target = target.map_err(|source| Error::Read { path: run.to_owned(), source })?;
+    Ok(checkpoint::settings(&target)?.1)
 }
 
 /// Returns true if `run` is the folder of a finished run. Returns false for a stopped run, and if

@@ -4,7 +4,8 @@ use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split};
 use eciton_recipe::{Config, Mode, Pipeline};
 use eciton_tests::{Numbers, cora, options, train};
-use eciton_train::{Hosts, InProcess, Options, Silent, Trainer};
+use eciton_train::{Ask, Hosts, InProcess, Options, Silent, Trainer};
+use std::time::Duration;
 
 /// Model digest and losses of a run on `count` hosts, which all hosts must agree on.
 fn on_hosts(config: &Config, count: u32, seed: u64) -> (String, Vec<u64>) {
@@ -125,6 +126,47 @@ fn weighted_edges_and_their_features_are_those_of_one_host() {
             runs.into_iter().map(|run| run.join().unwrap()).collect()
         });
         assert!(found.iter().all(|found| *found == wanted), "{model}: {found:?}, {wanted}");
+    }
+}
+
+#[test]
+fn a_stop_request_at_any_host_ends_all_after_the_same_step() {
+    let count = 3;
+    for turn in 0..12u32 {
+        let mut config = cora(1_000_000);
+        (config.run.threads, config.run.intervals) = (Some(1), Some(6));
+        config.pipeline = match turn % 3 {
+            2 => Pipeline::asynchronous(1),
+            turn => Pipeline { mode: [Mode::Pipe, Mode::Sync][turn as usize], ..Pipeline::default() },
+        };
+        let fabrics = InProcess::connected(count, turn.into());
+        let found: Vec<(String, usize)> = std::thread::scope(|scope| {
+            let run = |(me, fabric)| {
+                let config = &config;
+                scope.spawn(move || {
+                    let hosts = Some(Hosts { me, count, fabric: Some(fabric) });
+                    let options = Options { hosts, ..options() };
+                    let stop = options.stop.clone();
+                    let asks = me == turn % count;
+                    let ended = std::thread::spawn(move || {
+                        while asks && !stop.is_training() {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                        std::thread::sleep(Duration::from_millis(u64::from(turn) * 7));
+                        if asks {
+                            stop.ask(Ask::Finish);
+                        }
+                    });
+                    let (summary, losses) = train(config, &options).unwrap();
+                    ended.join().unwrap();
+                    assert!(summary.stopped);
+                    (summary.model_digest, losses.len())
+                })
+            };
+            let runs: Vec<_> = (0..).zip(fabrics).map(run).collect();
+            runs.into_iter().map(|run| run.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|of| *of == found[0]), "turn {turn}: {found:?}");
     }
 }
 

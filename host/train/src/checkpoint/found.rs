@@ -71,9 +71,22 @@ impl Found {
     /// another process works on the run. Also returns errors for files that are missing, damaged or
     /// of another format.
     pub(crate) fn open(run: &Path, shown: &Path) -> Result<Self> {
+        Self::in_place(Place::open(run, shown)?, shown)
+    }
+
+    /// Reads the newest undamaged checkpoint like [`Found::open`], without a lock. Host 0 of the run
+    /// has the lock, and writes no checkpoint before all hosts train.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Found::open`].
+    pub(crate) fn read_only(run: &Path, shown: &Path) -> Result<Self> {
+        Self::in_place(Place::read_only(run)?, shown)
+    }
+
+    fn in_place(place: Option<Place>, shown: &Path) -> Result<Self> {
         let nothing = |found: String| Error::NoCheckpoint { run: shown.to_owned(), found };
         let absent = || nothing(format!("no checkpoint found (expected {})", folder(shown).display()));
-        let place = Place::open(run, shown)?.ok_or_else(absent)?;
+        let place = place.ok_or_else(absent)?;
         let mut points: Vec<Named> = place.points()?.into_iter().filter(|n| n.epoch.is_some()).collect();
         if points.is_empty() {
             let found =

@@ -177,6 +177,18 @@ impl Place {
         Ok(Some(place))
     }
 
+    /// Opens the existing checkpoint folder of a run without a lock, for a host that only reads it.
+    /// Host 0 of the run has the lock. Returns `None` if there is no such folder.
+    pub(crate) fn read_only(run: &Path) -> Result<Option<Self>> {
+        let path = folder(run);
+        if !path.is_dir() {
+            return Ok(None);
+        }
+        let file = path.join(RUN);
+        let _lock = File::open(&file).map_err(reading(&file))?;
+        Ok(Some(Self { path, _lock, locked: false, keep: true }))
+    }
+
     /// Locks the checkpoint folder of `run`. If `make` is true, a missing folder is created.
     fn lock(run: &Path, shown: &Path, make: bool) -> Result<Self> {
         let path = folder(run);

@@ -219,6 +219,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                     }
                     let events = match self.step(engine, stages, state, action)? {
                         None => [None; 2],
+                        // The end of the run must precede the update, which may follow at once.
+                        Some(Action::Share { round }) => [self.share(engine, stages, state, round)?, None],
                         Some(action) => {
                             if matches!(action, Action::Update { .. }) {
                                 state.weights.owners_mut().at(engine.homes(), engine.sums());
@@ -363,20 +365,20 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 }
                 stages.rows.over(key.step());
             }
-            Action::Share { round } => self.share(engine, stages, state, round)?,
             other => return Ok(Some(other)),
         }
         Ok(None)
     }
 
-    /// Sends the results of a round on the intervals of this host to all other hosts.
+    /// Sends the results of a round on the intervals of this host to all other hosts. Returns the
+    /// event that ends the run, if a stop was requested.
     fn share(
-        &mut self,
+        &self,
         engine: &Engine,
         stages: &Stages<'_>,
         state: &mut State<'_>,
         round: Round,
-    ) -> Result<()> {
+    ) -> Result<Option<Event>> {
         let hosts = stages.hosts.ok_or_else(|| Error::Internal("there is one host".to_owned()))?;
         let shared = match (stages.training, stages.program.scores) {
             (true, _) => Shared::Sums(state.weights),
@@ -384,8 +386,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             (false, None) => return Err(Error::Internal("the program has no scores".to_owned())),
         };
         let of = (self.number, round, engine.settings().pipeline.bound());
-        self.pending.extend(hosts.share(of, stages.rows, shared)?);
-        Ok(())
+        hosts.share(of, stages.rows, shared)
     }
 
     /// Processes a message of another host. Returns the event that the engine must process.
