@@ -143,8 +143,10 @@ class Hosts(unittest.TestCase):
 
     def test_hosts_that_differ_refuse_each_other(self):
         same = ["--epochs", "9", "--no-out"]
+        self.assertEqual(ended(train("--epochs", "1", "--out", str(self.place / "first")))[0], 0)
         for other, text in [(["--epochs", "8", "--no-out"], "different settings"),
                             ([*same, "--set", "run.intervals=9"], "different program"),
+                            ([*same, "--set", f"run.init={self.place / 'first/model.safetensors'}"], "different first weights"),
                             ([*same, "--set", "data.normalise_features=none"], "different data")]:
             with self.subTest(text):
                 hosts = self.start(2, *same, changed=(1, other))

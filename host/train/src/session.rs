@@ -158,7 +158,7 @@ impl Session {
         settings.lanes = config.lanes.lanes;
         let cut = options.hosts.as_ref().zip(inputs.host.as_ref()).map(|(hosts, part)| {
             hosts::check(&schedule)?;
-            let facts = Facts::new(config, &fingerprint, (&schedule, &part.cut));
+            let facts = Facts::new(config, &fingerprint, (&schedule, &part.cut, &kernels.digests()));
             Ok::<_, Error>((hosts, part.cut.clone(), facts))
         });
         let cut = cut.transpose()?;
@@ -432,6 +432,11 @@ impl Session {
             }
             Some(Earlier::Point(point)) => point.restore(&mut self.weights)?,
             None => self.initialise(config, seed)?,
+        }
+        if let Some(exchange) = &self.exchange {
+            // Hosts with other files of `run.init` or other checkpoints would train another model.
+            let (pass, step) = (self.counts.passes + 1, from.trained.steps);
+            exchange.link().announce(pass, (seed, step), &self.weights.all_values()?);
         }
         let done = Round(from.trained.steps);
         let last = from.until.map_or_else(|| self.end(config), |until| self.epochs.last(until));

@@ -8,8 +8,8 @@ use crate::{Round, Step};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Exchanged {
-    /// Digests of the data, the settings and the program of the sender, which must be those of the
-    /// receiver.
+    /// Digests of the data, the settings, the program and the first weights of the sender, which must
+    /// be those of the receiver.
     Facts,
     /// Rows that a step has written and that steps of the receiver read. The body is empty if the
     /// receiver only waits for the end of the step.
@@ -33,7 +33,7 @@ impl Exchanged {
     /// Returns true if the content belongs to a pass, which is one start of an engine.
     #[must_use]
     pub fn has_pass(&self) -> bool {
-        matches!(self, Self::Rows(_) | Self::Shared { .. })
+        !matches!(self, Self::Failed { .. })
     }
 
     /// Returns true if other hosts wait for the content before their next update. It is sent before

@@ -9,7 +9,7 @@ pub(crate) struct Counts {
     pub(super) flops: u64,
     /// Number of passes started so far. A pass is one run of the engine. It uses this number to
     /// ignore answers to tasks of earlier passes.
-    pub(super) passes: u32,
+    pub passes: u32,
     /// Number of answers that arrived after the end of the pass that had submitted their tasks.
     pub late: u64,
     /// Number of tasks in flight that were cancelled because the run stopped.

@@ -20,7 +20,7 @@ use super::tuning::Tuning;
 use crate::batch::Batches;
 use crate::doubt::Doubts;
 use crate::error::{Error, Result};
-use crate::hosts::Shared;
+use crate::hosts::{Exchange, Shared};
 use crate::logs::{Arrived, Events, Logs, Span};
 use crate::owned::{Aside, Asking};
 use crate::stop::Stop;
@@ -174,7 +174,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         state.passes.numbers.push(self.number);
         stages.rows.forget();
         // The pass waits for messages even if none of its tasks is in flight.
-        let _waits = stages.hosts.map(|hosts| hosts.link().waits());
+        let _waits = stages.hosts.map(Exchange::begin);
         stages.batches.as_ref().map_or(Ok(()), Batches::begin)?;
         let ended = self.carry_out(engine, stages, state, &mut other);
         state.passes.numbers.pop();

@@ -12,7 +12,7 @@ use eciton_gather::Rows;
 use eciton_program::{Program, Relation};
 use eciton_types::{Exchanged, IntervalId, ParameterId, Round, SlotId, StageId, Step, Task};
 
-use super::link::Link;
+use super::link::{Link, Waits};
 use super::lists;
 use super::lists::Lists;
 use super::values::{Values, check, put, put_half};
@@ -97,6 +97,13 @@ impl Exchange {
             rows: starts.iter().map(|&start| start as usize).collect(),
             arrived: RefCell::default(),
         })
+    }
+
+    /// Begins a pass. Rows that an earlier one did not need are dropped. The executor waits for
+    /// messages until the result is dropped.
+    pub(crate) fn begin(&self) -> Waits<'_> {
+        self.arrived.borrow_mut().clear();
+        self.link.waits()
     }
 
     pub(crate) fn link(&self) -> &Link {

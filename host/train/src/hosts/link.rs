@@ -33,27 +33,37 @@ pub(crate) struct Link {
     /// Completions of passes that are not in progress, or that wait for an inner pass.
     kept: RefCell<Vec<Completion>>,
     facts: Facts,
+    /// Digest of the weights and the step from which the training begins.
+    start: Cell<[u8; 32]>,
 }
 
-/// Size of the facts that a host sends to each other one, in bytes.
-pub(super) const FACT_BYTES: u64 = 96;
+/// Size of the facts that a host sends to each other one before each training, in bytes.
+pub(super) const FACT_BYTES: u64 = 128;
 
-/// Digests of what all hosts of a run must agree on: the data, the settings, and the program.
+/// Digests of what all hosts of a run must agree on: the data, the settings, and the program with
+/// its kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts([[u8; 32]; 3]);
 
+fn digest(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
 impl Facts {
-    pub(crate) fn new(config: &Config, data: &dyn std::fmt::Debug, (program, cut): (&Program, &Cut)) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        data: &dyn std::fmt::Debug,
+        (program, cut, kernels): (&Program, &Cut, &dyn std::fmt::Debug),
+    ) -> Self {
         // Threads, memory and executors may differ between hosts.
         let settings =
             (&config.model, &config.optimiser, &config.pipeline, config.run.seed, config.run.epochs);
         let periods = (config.run.steps, config.run.eval_every, config.run.keep, config.run.patience);
-        let digest = |text: String| Sha256::digest(text.as_bytes()).into();
         Self([
-            digest(format!("{data:?}")),
-            digest(format!("{settings:?} {periods:?} {:?}", config.run.until)),
-            digest(format!(
-                "{:?} {:?} {:?} {cut:?} {}",
+            digest(&format!("{data:?}")),
+            digest(&format!("{settings:?} {periods:?} {:?}", config.run.until)),
+            digest(&format!(
+                "{:?} {:?} {:?} {cut:?} {} {kernels:?}",
                 program.stages,
                 program.relations,
                 program.parameters,
@@ -79,13 +89,20 @@ impl Link {
         let traffic = RefCell::new(traffic);
         hosts.fabric.iter().for_each(|fabric| fabric.listen(inbox.clone()));
         let (stopped, kept) = (Cell::new(false), RefCell::default());
-        let link =
-            Self { hosts: hosts.clone(), cut, stop: stop.clone(), stopped, traffic, inbox, kept, facts };
-        let body = Bytes::from(facts.0.concat());
-        for host in link.others() {
-            link.send(host, (0, Exchanged::Facts), body.clone());
+        let start = Cell::new([0; 32]);
+        Self { hosts: hosts.clone(), cut, stop: stop.clone(), stopped, traffic, inbox, kept, facts, start }
+    }
+
+    /// Sends the facts of this host to all others, which compare them in the pass `pass`. The
+    /// training begins with the weights `values`, after the step and with the seed in `from`.
+    pub(crate) fn announce(&self, pass: u32, from: (u64, u32), values: &[Vec<f32>]) {
+        let mut start = Sha256::new_with_prefix(format!("{from:?}"));
+        values.iter().flatten().for_each(|value| start.update(value.to_le_bytes()));
+        self.start.set(start.finalize().into());
+        let body = Bytes::from([&self.facts.0[..], &[self.start.get()]].concat().concat());
+        for host in self.others() {
+            self.send(host, (pass, Exchanged::Facts), body.clone());
         }
-        link
     }
 
     /// Checks the facts that another host has sent.
@@ -94,7 +111,8 @@ impl Link {
     /// Returns [`Error::Hosts`] if they are not those of this host.
     pub(crate) fn agrees(&self, from: u32, body: &[u8]) -> Result<()> {
         let found: Vec<&[u8]> = body.chunks(32).collect();
-        let known = self.facts.0.iter().zip(["data", "settings", "program or number of hosts"]);
+        let facts = self.facts.0.into_iter().chain([self.start.get()]);
+        let known = facts.zip(["data", "settings", "program, kernels or number of hosts", "first weights"]);
         let differs = known.enumerate().find(|(at, (fact, _))| found.get(*at) != Some(&&fact[..]));
         let Some((_, (_, what))) = differs else { return Ok(()) };
         Err(Error::Hosts(format!(

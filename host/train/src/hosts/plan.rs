@@ -16,7 +16,7 @@ use crate::session::Draft;
 pub struct HostsPlan {
     /// Plan of each host.
     pub hosts: Vec<PlannedHost>,
-    /// Bytes that each host sends to each other one before the first step.
+    /// Bytes that each host sends to each other one before the first step of each seed.
     pub start_bytes: u64,
 }
 
