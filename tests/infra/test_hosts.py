@@ -1,6 +1,6 @@
 """Hosts as processes: results of one host, and what happens to the others when one fails.
 
-Needs `eciton` (ECITON, else target/release/eciton).
+Needs `eciton` (ECITON, else target/release/eciton), and the worker (ECITON_WORKER, else target/worker/bootstrap).
 """
 import contextlib
 import json
@@ -15,6 +15,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).parents[2]
 ECITON = os.environ.get("ECITON", str(ROOT / "target/release/eciton"))
+WORKER = os.environ.get("ECITON_WORKER", str(ROOT / "target/worker/bootstrap"))
 SILENCE = 2.0
 LONG = ["--epochs", "1000000", "--set", "run.eval_every=1000", "--set", f"hosts.silence_ms={SILENCE * 1000:.0f}"]
 
@@ -155,15 +156,104 @@ class Hosts(unittest.TestCase):
                 self.assertIn(text, results[0][2])
 
     def test_a_missing_host_is_named(self):
-        hosts = self.start(2, "--epochs", "9", "--no-out", "--set", "hosts.wait_s=1")
+        hosts = self.start(3, "--epochs", "9", "--no-out", "--set", "hosts.wait_s=1")
         hosts[1].kill()
-        code, _, errors = ended(hosts[0])
+        (code, _, errors), (other, _, silent) = ended(hosts[0]), ended(hosts[2])
+        self.assertEqual((code, other, silent), (1, 1, ""), errors)
+        self.assertIn("hosts 1;", errors)
+        code, _, errors = ended(train("--no-out", "--hosts", "2", env={**os.environ, "ECITON_SECRET": "short"}))
         self.assertEqual(code, 1)
-        self.assertIn("hosts 1", errors)
+        self.assertIn("has 5 characters", errors)
+
+    def secret(self, name, text):
+        path = self.place / name
+        path.touch(mode=0o600)
+        path.write_text(text)
+        return str(path)
+
+    def come(self, count, *words, guests=None, secret="a secret of all hosts, in 32 characters"):
+        """Starts host 0 at an address, and `count` - 1 guests."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = "127.0.0.1:%d" % free.getsockname()[1]
+        own = self.secret("own", "a secret of all hosts, in 32 characters")
+        first = train(*words, "--hosts", str(count), "--rendezvous", f"tcp://{address}", "--set", f"hosts.secret={own}")
+        line = [ECITON, "host", "--connect", address, "--secret", self.secret("theirs", secret), "--wait", "20"]
+        more = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(guests or count - 1)]
+        for process in [first, *more]:
+            self.addCleanup(end, process)
+        return first, more
+
+    def test_hosts_come_to_an_address(self):
+        self.assertEqual(ended(train("--epochs", "6", "--out", str(self.place / "one")))[0], 0)
+        for name, words in [("tls", []), ("plain", ["--set", "hosts.encrypt=false"])]:
+            with self.subTest(name):
+                first, guests = self.come(3, "--epochs", "6", "--out", str(self.place / name), *words)
+                for process in [first, *guests]:
+                    code, _, errors = ended(process)
+                    self.assertEqual(code, 0, errors)
+                self.assertEqual(self.summary("one")["seeds"], self.summary(name)["seeds"])
+        first, (guest,) = self.come(2, "--no-out", "--set", "hosts.wait_s=2", secret="another secret of 32 characters or more")
+        (code, _, errors), (other, _, reason) = ended(first), ended(guest)
+        self.assertEqual((code, other), (1, 1), (errors, reason))
+        self.assertIn("hosts.secret is the same", reason)
+
+    def test_a_signal_at_any_host_has_its_code_at_all(self):
+        for victim in range(3):
+            for sent, code in [(signal.SIGINT, 130), (signal.SIGTERM, 143)]:
+                with self.subTest(victim=victim, sent=sent):
+                    out = self.place / f"run-{victim}-{code}"
+                    first, guests = self.come(3, *LONG, "--out", str(out))
+                    self.await_training([first])
+                    hosts = [first, *guests]
+                    hosts[victim].send_signal(sent)
+                    self.assertEqual([ended(host)[0] for host in hosts], [code] * 3)
+                    self.assertEqual((out / "summary.json").exists(), sent == signal.SIGINT)
+                    self.assertTrue(any(pathlib.Path(f"{out}.checkpoint").glob("*.safetensors")))
+
+    def functions(self, name, *words):
+        line = ["--executor", "emulated", "--functions", "4", "--out", str(self.place / name), *words]
+        run = train(*line, env={**os.environ, "ECITON_WORKER": WORKER, "NO_COLOR": "1"})
+        self.addCleanup(end, run)
+        return run
+
+    def test_each_host_has_its_own_functions(self):
+        for mode in ["sync", "pipe"]:
+            with self.subTest(mode):
+                words = ["--epochs", "5", "--mode", mode, "--set", "run.eval_every=5"]
+                for name, more in [("one", []), ("four", ["--hosts", "4"])]:
+                    code, _, errors = ended(self.functions(f"{name}-{mode}", *words, *more))
+                    self.assertEqual(code, 0, errors)
+                one, four = (self.summary(f"{name}-{mode}") for name in ["one", "four"])
+                self.assertEqual(one["model_digest"], four["model_digest"])
+                self.assertEqual(one["tasks"], four["tasks"], "the tasks of all hosts")
+                self.assertGreaterEqual(four["bill"]["cold_starts"], 4)
+        code, _, errors = ended(self.functions("stale", "--epochs", "5", "--hosts", "4", "--mode", "async", "--staleness", "0"))
+        self.assertEqual(code, 0, errors)
+
+    def test_functions_of_one_host_may_be_killed(self):
+        words = ["--set", "run.eval_every=40", "--epochs", "40"]
+        self.assertEqual(ended(train(*words, "--out", str(self.place / "one")))[0], 0)
+        run = self.functions("four", "--hosts", "4", *words)
+        killed = 0
+        while run.poll() is None and killed < 4:
+            # Functions of the first process that host 0 has started.
+            children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+            below = lambda pid: pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+            for host in children:
+                with contextlib.suppress(OSError):
+                    if "host" in pathlib.Path(f"/proc/{host}/cmdline").read_text().split("\0"):
+                        for function in " ".join(one.read_text() for one in below(host)).split():
+                            os.kill(int(function), signal.SIGKILL)
+                            killed += 1
+                        break
+            time.sleep(0.2)
+        code, _, errors = ended(run)
+        self.assertEqual((code, killed >= 4), (0, True), errors)
+        self.assertEqual(self.summary("one")["model_digest"], self.summary("four")["model_digest"])
 
     def test_strangers_keep_no_host_out(self):
         hosts = self.start(1, "--epochs", "3", "--no-out")
-        meet = self.place / "meet" / "host-0.json"
+        meet = self.place / "meet" / "hosts.json"
         # A run of one host has no door, so the first of two hosts is started alone.
         self.assertEqual(ended(hosts[0])[0], 0)
         more = {**os.environ, "PMI_SIZE": "2", "NO_COLOR": "1"}

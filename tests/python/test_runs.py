@@ -74,6 +74,14 @@ class Runs(Case):
         with self.assertRaisesRegex(ValueError, "python.json: expected class names"):
             eciton.load(self.folder / "r")
 
+    def test_hosts(self) -> None:
+        one, three = (train("cora", epochs=4, intervals=4, hosts=hosts) for hosts in (None, 3))
+        self.assertEqual(one.summary["model_digest"], three.summary["model_digest"])
+        with self.assertRaisesRegex(ValueError, "the graph is in memory"):
+            train(graph(), hosts=2)
+        with self.assertRaisesRegex(ValueError, "hosts: found 33, expected a number from 1 to 32"):
+            train("cora", hosts=33)
+
     def test_frames(self) -> None:
         self.skip_without("pandas")
         run = train(graph())

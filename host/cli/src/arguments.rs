@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Simulate(Box<crate::simulate::Arguments>),
     /// Start a worker that connects to a run and executes its tasks
     Worker(crate::worker::Arguments),
+    /// Start a host that shares the training of a run on another machine
+    Host(crate::host::Arguments),
     /// Predict scores of vertices, or of vertex pairs, with a trained model
     Predict(crate::predict::Arguments),
     /// Evaluate the model of a run

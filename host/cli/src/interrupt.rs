@@ -26,6 +26,13 @@ pub(crate) fn code() -> Option<u8> {
     }
 }
 
+/// Records the stop request of another host like a signal of this process, if `stop` has one.
+pub(crate) fn heard_elsewhere(stop: &Stop) {
+    if stop.is_asked() && code().is_none() {
+        HEARD.store(if stop.leaves() { SIGTERM } else { SIGINT }, Ordering::Release);
+    }
+}
+
 /// Returns the exit code for a signal, which is 128 plus the signal number.
 fn exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(1)

@@ -21,6 +21,7 @@ mod evaluate;
 mod failure;
 mod foreign;
 mod generate;
+mod host;
 mod hosts;
 mod interrupt;
 mod job;
@@ -59,13 +60,15 @@ use arguments::{Arguments, Command};
 use failure::Failure;
 use output::Output;
 
+pub use hosts::SharedRun;
 pub use recipe::{Request, Setting, usual_model};
 
 /// Runs a command line, and returns the exit code. The first of `words` is the program's name. This
 /// function must be called once per process, from its first thread, because it installs signal
 /// handlers and writes to standard output and standard error.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
-    let arguments = match Arguments::try_parse_from(words) {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
         Err(answer) => {
             // Help and versions are errors of the parser too. A failure to print them is ignored.
@@ -79,6 +82,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     if let Some(bytes) = arguments.input_memory {
         eciton_input::budget::set_limit(bytes);
     }
+    hosts::remember(&words);
     let mut output = Output::standard();
     let ready = interrupt::ignore_file_limit().and_then(|()| logging::start(arguments.verbose));
     if let Err(failure) = ready {
@@ -89,8 +93,9 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Cost(arguments) => cost::run(arguments, &mut output),
         Command::Profile(arguments) => profile::run(arguments, &mut output),
         Command::Train(arguments) if arguments.dry_run => plan::dry_run(arguments, &mut output),
-        Command::Train(arguments) => train::run(arguments, &mut output),
-        Command::Resume(arguments) => resume::run(arguments, &mut output),
+        Command::Train(arguments) => train::run(arguments, None, &mut output),
+        Command::Resume(arguments) => resume::run(arguments, None, &mut output),
+        Command::Host(arguments) => host::run(arguments, &mut output),
         Command::Simulate(arguments) => simulate::run(arguments, &mut output),
         Command::Sweep(arguments) => sweep::run(arguments, &mut output),
         Command::Tune(arguments) => tune::run(arguments, &mut output),

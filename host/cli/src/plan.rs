@@ -98,7 +98,9 @@ fn report(
     config.run.memory_bytes = host_memory.or(config.run.memory_bytes);
     let (embeddings, scores) = (arguments.embeddings, arguments.scores);
     let hosts = match arguments.hosts {
-        Some(Wanted::Count(count)) if count > 1 => Some(Hosts { me: 0, count, fabric: None }),
+        Some(Wanted::Count(count)) if count > 1 => {
+            Some(Hosts { me: 0, count, here: 1, saves: false, fabric: None })
+        }
         Some(Wanted::Env) => {
             return Err(Failure::Usage("--hosts env: a plan needs the number of hosts".to_owned()));
         }

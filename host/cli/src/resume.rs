@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use eciton_train::{Options, Recording, Shape, Silent};
+use eciton_train::{Hosts, Options, Recording, Shape, Silent};
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
@@ -28,12 +28,13 @@ pub(crate) struct Arguments {
     /// Number of replicas of the pipeline with which the run continues
     #[arg(long, value_name = "N")]
     width: Option<u32>,
-    /// Number of hosts on this machine that share the training, or `env` if a launcher such as mpirun
-    /// or srun has started all hosts [default: one host]
+    /// Number of hosts that share the training, or `env` if a launcher such as mpirun or srun has
+    /// started all of them. Without --rendezvous, all hosts are on this machine [default: one host]
     #[arg(long, value_name = "N|env", conflicts_with_all = ["lanes", "workers", "width", "trace", "tensorboard"])]
     hosts: Option<hosts::Wanted>,
-    /// Folder that all hosts share, in which they tell each other their addresses
-    #[arg(long, value_name = "DIR", requires = "hosts")]
+    /// Where the hosts learn the address of host 0: a folder that all share, s3://BUCKET/PREFIX, or
+    /// tcp://HOST:PORT
+    #[arg(long, value_name = "PLACE", requires = "hosts")]
     rendezvous: Option<String>,
     /// Use a new kernel instance for every task; slower, with identical results
     #[arg(long)]
@@ -57,8 +58,8 @@ the newest intact checkpoint. The final model is bit-identical to that of an
 uninterrupted run, also with another number of hosts, lanes, workers or replicas.";
 
 /// Resumes the run from its last checkpoint, shows the progress of the remaining epochs, and prints
-/// the summary.
-pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+/// the summary. `joined` is given if this process is a host that has joined a run.
+pub(crate) fn run(arguments: &Arguments, joined: Option<Joined>, output: &mut Output) -> Result<(), Failure> {
     if eciton_train::is_finished(&arguments.run) {
         let run = arguments.run.display();
         tell(format_args!("{run} is complete; nothing to resume"));
@@ -68,6 +69,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         eciton_train::reshape(&arguments.run, shape)?;
     }
     let joined = match arguments.hosts {
+        _ if joined.is_some() => joined,
         Some(wanted) if !eciton_train::is_finished(&arguments.run) => {
             let mut config = eciton_train::interrupted(&arguments.run)?;
             config.hosts.rendezvous = arguments.rendezvous.clone().or(config.hosts.rendezvous);
@@ -75,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         _ => None,
     };
-    let hosts = joined.as_ref().map(|joined| joined.hosts.clone());
+    let hosts = joined.as_ref().map(|joined| Hosts { saves: true, ..joined.hosts.clone() });
     // Only host 0 of several reports and writes results.
     let is_first = hosts.as_ref().is_none_or(|hosts| hosts.me == 0);
     let bar = if is_first { train::bar(arguments.json, output) } else { ProgressBar::hidden() };
@@ -97,6 +99,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     };
     let summary = eciton_train::resume(&arguments.run, arguments.force, &options, &mut *observer);
     drop(observer);
-    let Some(summary) = Joined::result(joined, summary)? else { return Ok(()) };
+    let Some(summary) = Joined::result(joined, summary, &options.stop)? else { return Ok(()) };
     train::finish(summary, arguments.json, &options, output)
 }

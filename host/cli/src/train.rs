@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use eciton_recipe::{Config, pipeline_schedule};
 use eciton_train::sweep::{Functions, Lot, Outcome};
-use eciton_train::{Error, Observer, Options, Recording, Silent, Summary, checkpoint};
+use eciton_train::{Error, Hosts, Observer, Options, Recording, Silent, Summary, checkpoint};
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
@@ -55,8 +55,8 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "Execution")]
     pub(crate) fresh_instances: bool,
 
-    /// Number of hosts on this machine that share the training, or `env` if a launcher such as mpirun
-    /// or srun has started all hosts
+    /// Number of hosts that share the training, or `env` if a launcher such as mpirun or srun has
+    /// started all of them. Without --rendezvous, all hosts are on this machine
     #[arg(long, value_name = "N|env", help_heading = "Execution", conflicts_with_all = ["as_task", "trace", "tensorboard", "record_events", "replay_events", "profile"])]
     pub(crate) hosts: Option<hosts::Wanted>,
 
@@ -170,16 +170,19 @@ point and writes only a checkpoint. A second signal quits at once.
 Checkpoints: A run writes a checkpoint once a minute, and one when it is
 stopped. `eciton resume DIR` resumes it from the last checkpoint.";
 
-/// Trains the model, shows the progress of the run, and prints its summary.
-pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+/// Trains the model, shows the progress of the run, and prints its summary. `joined` is given if
+/// this process is a host that has joined a run.
+pub(crate) fn run(arguments: &Arguments, joined: Option<Joined>, output: &mut Output) -> Result<(), Failure> {
     let mut config = recipe::configure(&arguments.request()?)?;
-    if let Some(hosts::Wanted::Count(count)) = arguments.hosts {
-        // The hosts share the processors of this machine.
-        let all = std::thread::available_parallelism().map_or(1, |all| all.get() as u32);
-        config.run.threads.get_or_insert((all / count).max(1));
+    let joined = match joined {
+        None => Joined::join(arguments.hosts, &config)?,
+        joined => joined,
+    };
+    if let Some(joined) = &joined {
+        joined.share_processors(&mut config);
     }
-    let joined = Joined::join(arguments.hosts, &config)?;
-    let hosts = joined.as_ref().map(|joined| joined.hosts.clone());
+    let saves = !arguments.no_out && config.checkpoint.is_on();
+    let hosts = joined.as_ref().map(|joined| Hosts { saves, ..joined.hosts.clone() });
     // Only host 0 of several reports and writes results.
     let is_first = hosts.as_ref().is_none_or(|hosts| hosts.me == 0);
     let writes = is_first && !arguments.no_out;
@@ -221,7 +224,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     };
     let summary = eciton_train::train(&config, &options, &mut *observer);
     drop(observer);
-    let Some(summary) = Joined::result(joined, summary)? else { return Ok(()) };
+    let Some(summary) = Joined::result(joined, summary, &options.stop)? else { return Ok(()) };
     finish(summary, arguments.json, &options, output)
 }
 

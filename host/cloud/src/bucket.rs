@@ -47,7 +47,7 @@ impl Address {
         let refused = |reason: &str| {
             let url = &self.url;
             Error::Choice(format!(
-                "--store {url}: {reason}; write s3://BUCKET or s3://BUCKET/PREFIX, for instance s3://mine/sweeps"
+                "{url}: {reason}; write s3://BUCKET or s3://BUCKET/PREFIX, for instance s3://mine/sweeps"
             ))
         };
         let rest =

@@ -16,7 +16,7 @@ use crate::limits::{HANDSHAKE, MESSAGE_BYTES, SIGNS, STRANGER_BYTES};
 use crate::message::{Hello, Message, VERSION, Welcome};
 use crate::secret::{NAME, Token, session, tls};
 use crate::watched::Watched;
-use crate::wire::{Receiver, Sender};
+use crate::wire::{Receiver, Sender, halves};
 
 /// Time to wait between two attempts to reach a host.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -168,15 +168,27 @@ async fn wait((mut receiver, mut sender, (local, token)): Connected, silence: Du
         }
     };
     match message {
-        Message::Welcome(welcome) => {
-            receiver.allow(MESSAGE_BYTES, Duration::from_millis(welcome.silence_ms));
-            Ok(Dialled { welcome, receiver, sender, local, token })
-        }
+        Message::Welcome(welcome) => admitted(welcome, (receiver, sender, (local, token))).await,
         Message::Refused { reason, again } => Err(Error::Refused { reason, again }),
         Message::Bye { reason, again: true } => Err(Error::Refused { reason, again: true }),
         Message::Bye { reason, again: false } => Err(Error::Ended(reason)),
-        other => Err(Error::message(other.name(), "expected the message `welcome`")),
+        other => Err(Error::unexpected(other.name(), "the message `welcome`")),
     }
+}
+
+/// Carries out the host's welcome.
+async fn admitted(
+    welcome: Welcome,
+    (mut receiver, mut sender, (local, token)): Connected,
+) -> Result<Dialled> {
+    receiver.allow(MESSAGE_BYTES, Duration::from_millis(welcome.silence_ms));
+    if welcome.plain {
+        // The host already reads without TLS. It writes without TLS once it has got this message.
+        receiver.leave_tls();
+        sender.leave_tls();
+        sender.send(&Message::Alive).await?;
+    }
+    Ok(Dialled { welcome, receiver, sender, local, token })
 }
 
 /// Makes one attempt over `stream`, whose local address is `local`: proves that this worker has the
@@ -196,21 +208,18 @@ async fn attempt<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     })?;
     (hello.version, hello.token) = (VERSION, token.number);
     hello.proof = token.proof(&session(stream.get_ref().1)?);
-    let (from, to) = tokio::io::split(stream);
-    let mut receiver = Receiver::new(from, arrivals, (STRANGER_BYTES, HANDSHAKE));
-    let mut sender = Sender::new(to);
+    let (mut receiver, mut sender) = halves(stream, arrivals, (STRANGER_BYTES, HANDSHAKE));
     sender.send(&Message::Hello(hello)).await?;
     match receiver.next().await?.0 {
         Message::Welcome(welcome) => {
-            let silence = Duration::from_millis(welcome.silence_ms);
-            receiver.allow(MESSAGE_BYTES, silence);
-            Ok(Answer::Welcome(Dialled { welcome, receiver, sender, local, token: token.number }))
+            let connected = (receiver, sender, (local, token.number));
+            Ok(Answer::Welcome(admitted(welcome, connected).await?))
         }
         Message::Wait { silence_ms } => {
             let silence = Duration::from_millis(silence_ms);
             Ok(Answer::Wait((receiver, sender, (local, token.number)), silence))
         }
         Message::Refused { reason, again } => Err(Error::Refused { reason, again }),
-        other => Err(Error::message(other.name(), "expected the message `welcome`")),
+        other => Err(Error::unexpected(other.name(), "the message `welcome`")),
     }
 }

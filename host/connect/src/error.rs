@@ -114,6 +114,12 @@ impl Error {
         |source| Self::System { doing, source }
     }
 
+    /// Returns the error for a message that is not allowed at this point. `expected` is what is.
+    #[must_use]
+    pub fn unexpected(what: impl Into<String>, expected: &str) -> Self {
+        Self::message(what, format!("expected {expected}"))
+    }
+
     pub(crate) fn message(what: impl Into<String>, reason: impl std::fmt::Display) -> Self {
         Self::Message { what: what.into(), reason: reason.to_string() }
     }

@@ -23,8 +23,9 @@
 //!   <── Bye ───────────────────────        or the connection ends
 //! ```
 //!
-//! Hosts of one run connect in the same way, each with all others. They tell each other their
-//! addresses and tokens in a folder ([`Meeting`]), and exchange rows and sums
+//! Hosts of one run connect in the same way, each with all others. They derive certificate and
+//! tokens from one [`Secret`]. Each sends its address to host 0 ([`Message::Door`]), which sends all
+//! addresses back ([`Message::Hosts`]). The hosts then exchange rows and sums
 //! ([`Message::Exchange`]).
 //!
 //! The proof is an HMAC of bytes that both ends derive from their TLS session (RFC 8446, section
@@ -43,6 +44,7 @@ mod membership;
 mod message;
 mod rendezvous;
 mod secret;
+mod secured;
 #[cfg(test)]
 mod simulated_network;
 mod strangers;
@@ -55,5 +57,5 @@ pub use folder::{Tokens, read_tokens, token_path};
 pub use listener::{ENDED, Joined, Listener, Refusals, STOPPED};
 pub use message::{Hello, Message, Welcome};
 pub use rendezvous::Meeting;
-pub use secret::{Certificate, Token};
+pub use secret::{Certificate, Secret, Token};
 pub use wire::{Receiver, Sender};

@@ -19,9 +19,10 @@ use crate::limits::{FIRST_BYTE, HANDSHAKE, MESSAGE_BYTES, SIGNS, STRANGER_BYTES}
 use crate::membership::{Action, Connection, Event, Membership};
 use crate::message::{Hello, Message, VERSION, Welcome};
 use crate::secret::{Certificate, Token, session, tls};
+use crate::secured::is_private;
 use crate::strangers::Strangers;
 use crate::watched::{Arrivals, Watched};
-use crate::wire::{Receiver, Sender};
+use crate::wire::{Receiver, Sender, halves};
 
 /// Reason of the end of a run's connections, if the run is complete.
 pub const ENDED: &str = "the run has ended";
@@ -283,14 +284,17 @@ impl Door {
         peer: SocketAddr,
     ) -> Result<Option<Proved>> {
         let (stream, session) = self.agree(stream, &arrivals).await?;
-        let (from, to) = tokio::io::split(stream);
-        let mut receiver = Receiver::new(from, arrivals, (STRANGER_BYTES, HANDSHAKE));
-        let sender = Sender::new(to);
+        let (mut receiver, sender) = halves(stream, arrivals, (STRANGER_BYTES, HANDSHAKE));
         let hello = match receiver.next().await?.0 {
             Message::Hello(hello) => hello,
-            other => return Err(Error::message(other.name(), "expected the message `hello`")),
+            other => return Err(Error::unexpected(other.name(), "the message `hello`")),
         };
         if let Err(reason) = self.check(&hello, &session) {
+            refuse(sender, reason, false).await;
+            return Ok(None);
+        }
+        if self.welcome.plain && !is_private(peer.ip()) {
+            let reason = format!("its address {} is not private; set hosts.encrypt = true", peer.ip());
             refuse(sender, reason, false).await;
             return Ok(None);
         }
@@ -372,7 +376,19 @@ impl Door {
     /// Sends the welcome to a worker, and passes the worker to the owner of the listener.
     async fn welcome(&self, mut joined: Joined) {
         let welcome = Welcome { place: joined.seat.index, ..self.welcome.clone() };
-        if let Ok(Ok(_)) = timeout(HANDSHAKE, joined.sender.send(&Message::Welcome(welcome))).await {
+        let Joined { receiver, sender, .. } = &mut joined;
+        let send = async {
+            sender.send(&Message::Welcome(welcome)).await?;
+            if self.welcome.plain {
+                receiver.leave_tls();
+                match receiver.next().await?.0 {
+                    Message::Alive => sender.leave_tls(),
+                    other => return Err(Error::unexpected(other.name(), "the message `alive`")),
+                }
+            }
+            Ok(())
+        };
+        if let Ok(Ok(())) = timeout(HANDSHAKE, send).await {
             joined.receiver.allow(MESSAGE_BYTES, Duration::from_millis(self.welcome.silence_ms));
             drop(self.joined.send(joined).await);
         }

@@ -13,7 +13,7 @@ use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
 /// Version of the protocol, which must be the same at both ends.
-pub(crate) const VERSION: u32 = 11;
+pub(crate) const VERSION: u32 = 12;
 
 /// First message of a worker, with which it proves its token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,9 @@ pub struct Welcome {
     /// to the host.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub peers: u32,
+    /// True if both ends continue without TLS after this message.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain: bool,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -164,6 +167,14 @@ pub enum Message {
         /// Frame (binary message) of the instruction.
         frame: Bytes,
     },
+    /// Host 0 sends the addresses of all hosts, once all have connected to it.
+    Hosts {
+        /// Addresses by host, in the form `HOST:PORT`. That of host 0 is empty, because all others
+        /// are connected to it.
+        addresses: Vec<String>,
+        /// The task of the run, for hosts that were started without one.
+        task: Bytes,
+    },
     /// A host sends values to another host of its run.
     Exchange {
         /// Number of the pass that the values belong to.
@@ -236,6 +247,12 @@ struct Peered {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Addressed {
+    addresses: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Refusal {
     reason: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -249,7 +266,7 @@ struct Waiting {
 }
 
 /// Names of the kinds of messages, by the number of the kind.
-const KINDS: [&str; 18] = [
+const KINDS: [&str; 19] = [
     "hello",
     "welcome",
     "refused",
@@ -268,6 +285,7 @@ const KINDS: [&str; 18] = [
     "kernel",
     "wait",
     "exchange",
+    "hosts",
 ];
 
 /// Returns the name of the kind with the number `kind`, for error messages.
@@ -306,6 +324,7 @@ impl Message {
             Self::Kernel { .. } => 15,
             Self::Wait { .. } => 16,
             Self::Exchange { .. } => 17,
+            Self::Hosts { .. } => 18,
         }
     }
 
@@ -352,6 +371,9 @@ impl Message {
             }
             Self::Exchange { pass, content, body } => {
                 (head(kind, &Passed { pass: *pass, content: *content })?, body.clone())
+            }
+            Self::Hosts { addresses, task } => {
+                (head(kind, &Addressed { addresses: addresses.clone() })?, task.clone())
             }
             Self::Alive | Self::Drain | Self::Abandon => (Vec::new(), Bytes::new()),
         };
@@ -434,6 +456,10 @@ impl Message {
                 let Passed { pass, content } = parse(kind, &head)?;
                 return Ok(Self::Exchange { pass, content, body });
             }
+            18 => {
+                let Addressed { addresses } = parse(kind, &head)?;
+                return Ok(Self::Hosts { addresses, task: body });
+            }
             _ => return Err(Error::message(kind_name(kind), "this kind of message is unknown")),
         };
         match body.len() {
@@ -462,7 +488,14 @@ mod tests {
             keeps_bytes: 1 << 40,
             memory_bytes: Some(1 << 33),
         };
-        let welcome = Welcome { run: "r".to_owned(), place: 2, silence_ms: 9, numeric_class: None, peers: 0 };
+        let welcome = Welcome {
+            run: "r".to_owned(),
+            place: 2,
+            silence_ms: 9,
+            numeric_class: None,
+            peers: 0,
+            plain: true,
+        };
         let token = crate::secret::Certificate::new().unwrap().token(1).unwrap();
         let key = TensorKey::of_matrix(eciton_types::ParameterId(1), eciton_types::Version(2), 0);
         vec![
@@ -488,6 +521,10 @@ mod tests {
                 pass: 1,
                 content: Exchanged::Failed { host: 2 },
                 body: Bytes::from_static(b"reason"),
+            },
+            Message::Hosts {
+                addresses: vec![String::new(), "127.0.0.1:9".to_owned()],
+                task: Bytes::from_static(b"task"),
             },
         ]
     }

@@ -1,4 +1,4 @@
-//! Secrets of a run: its certificate, and one token per machine.
+//! Secrets of a run: its certificate, and one token per machine. Hosts derive both from one text.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -24,6 +24,89 @@ pub(crate) const NAME: &str = "eciton";
 /// Label for the keying material that both ends export from their TLS session.
 const LABEL: &[u8] = b"EXPORTER-eciton-worker";
 const TOKEN_BYTES: usize = 32;
+/// Minimum length of the text of a [`Secret`], in characters.
+const SECRET_CHARACTERS: usize = 32;
+/// PKCS #8 encoding of an Ed25519 private key (RFC 8410, section 7) without the key, which follows.
+const ED25519_PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+
+/// Returns random bytes of the operating system.
+fn random() -> Result<[u8; TOKEN_BYTES]> {
+    let mut bytes = [0; TOKEN_BYTES];
+    let filled = ring::default_provider().secure_random.fill(&mut bytes);
+    filled.map_err(|e| tls("draw the random bytes of a token", format!("{e:?}")))?;
+    Ok(bytes)
+}
+
+/// Secret text that all hosts of a run have. They derive the certificate and the tokens of the run
+/// from it, so that they need to exchange only addresses.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl Secret {
+    /// Creates a random secret.
+    ///
+    /// # Errors
+    /// Returns [`Error::Tls`] if the system does not provide random bytes.
+    pub fn new() -> Result<Self> {
+        Ok(Self(hexadecimal(&random()?)))
+    }
+
+    /// Returns the secret with the given text, without white space at its ends.
+    ///
+    /// # Errors
+    /// Returns the reason if the text is too short.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        match text.chars().count() {
+            length if length < SECRET_CHARACTERS => Err(format!(
+                "the secret has {length} characters, but needs {SECRET_CHARACTERS} or more; create one with \
+                 `openssl rand -hex 32`"
+            )),
+            _ => Ok(Self(text.to_owned())),
+        }
+    }
+
+    /// Reads a secret from a file.
+    ///
+    /// # Errors
+    /// Returns [`Error::TokenFile`] if the file cannot be read or is too short, or if other users can
+    /// read it.
+    pub fn read(path: &Path) -> Result<Self> {
+        let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
+        let text = eciton_input::file::read_private(path, TOKEN_FILE_BYTES);
+        let text = String::from_utf8(text.map_err(|e| refuse(e.to_string()))?);
+        Self::parse(&text.map_err(|_| refuse("it is not text".to_owned()))?).map_err(refuse)
+    }
+
+    /// Returns the certificate of the run.
+    ///
+    /// # Errors
+    /// Returns [`Error::Tls`] if the certificate cannot be created.
+    pub fn certificate(&self) -> Result<Certificate> {
+        Certificate::of_seed(self.derived("certificate"))
+    }
+
+    /// Returns the token with the number `number`, for the certificate of this secret.
+    #[must_use]
+    pub fn token(&self, certificate: &Certificate, number: u32) -> Token {
+        certificate.token_of(number, self.derived(&format!("token {number}")))
+    }
+
+    /// Returns bytes that only those who have the secret can compute.
+    fn derived(&self, purpose: &str) -> [u8; TOKEN_BYTES] {
+        // A digest has the length of a key, for a secret of any length.
+        let mut mac = Hmac::<Sha256>::new(&key(hexadecimal(&Sha256::digest(&self.0)).as_bytes()));
+        mac.update(purpose.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+}
 
 /// Certificate of a run with its private key.
 pub struct Certificate {
@@ -47,6 +130,18 @@ impl Certificate {
         let made = made.map_err(|e| tls("create the run's certificate", e))?;
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         Ok(Self { certificate: made.cert.der().clone(), key })
+    }
+
+    /// Creates the self-signed certificate of an Ed25519 key. The key is derived from `seed`, so that
+    /// the certificate is the same everywhere.
+    fn of_seed(seed: [u8; 32]) -> Result<Self> {
+        let failed = |e: rcgen::Error| tls("create the run's certificate", e);
+        let key = PrivatePkcs8KeyDer::from([&ED25519_PKCS8[..], &seed].concat());
+        let pair =
+            rcgen::KeyPair::from_pkcs8_der_and_sign_algo(&key, &rcgen::PKCS_ED25519).map_err(failed)?;
+        let params = rcgen::CertificateParams::new([NAME.to_owned()]).map_err(failed)?;
+        let certificate = params.self_signed(&pair).map_err(failed)?.der().clone();
+        Ok(Self { certificate, key })
     }
 
     /// Returns the SHA-256 digest of the certificate, in hexadecimal.
@@ -91,10 +186,11 @@ impl Certificate {
     /// # Errors
     /// Returns [`Error::Tls`] if the system does not provide random bytes.
     pub fn token(&self, number: u32) -> Result<Token> {
-        let mut token = [0; TOKEN_BYTES];
-        let filled = ring::default_provider().secure_random.fill(&mut token);
-        filled.map_err(|e| tls("draw the random bytes of a token", format!("{e:?}")))?;
-        Ok(Token { version: 1, number, certificate_sha256: self.digest(), token: hexadecimal(&token) })
+        Ok(self.token_of(number, random()?))
+    }
+
+    fn token_of(&self, number: u32, token: [u8; TOKEN_BYTES]) -> Token {
+        Token { version: 1, number, certificate_sha256: self.digest(), token: hexadecimal(&token) }
     }
 
     /// Returns the TLS 1.3 configuration of the host.
@@ -317,6 +413,22 @@ mod tests {
             assert!(!one.is_proved(&[1; 32], wrong), "{wrong}");
         }
         assert!(!format!("{one:?}{certificate:?}").contains(&one.token), "a token is not printed");
+    }
+
+    #[test]
+    fn hosts_derive_the_same_secrets() {
+        let text = "a secret of at least thirty-two characters";
+        let (one, two) = (Secret::parse(text).unwrap(), Secret::parse(&format!(" {text}\n")).unwrap());
+        let [first, second] = [&one, &two].map(|secret| secret.certificate().unwrap());
+        assert_eq!(first.digest(), second.digest());
+        assert_eq!(one.token(&first, 3), two.token(&second, 3));
+        let session = [7; 32];
+        assert!(!one.token(&first, 3).is_proved(&session, &one.token(&first, 4).proof(&session)));
+        let random = Secret::new().unwrap();
+        assert_ne!(random.certificate().unwrap().digest(), first.digest());
+        assert!(!format!("{one:?}").contains("thirty"), "a secret is not printed");
+        let short = Secret::parse("short").unwrap_err();
+        assert!(short.contains("has 5 characters, but needs 32"), "{short}");
     }
 
     #[test]

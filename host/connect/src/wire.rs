@@ -5,15 +5,30 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsStream;
 
 use crate::error::{Error, Result, is_end};
 use crate::message::Message;
+use crate::secured::{Plain, Secured};
 use crate::watched::{Arrivals, silent_at};
 
 /// Maximum size of a memory allocation for bytes that have not arrived yet, in bytes.
 const AHEAD: usize = 1 << 20;
 /// Upper limit on the maximum silence. With it, sums of times cannot overflow.
 const LONGEST_SILENCE: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Creates the halves of a connection from its TLS stream. Messages of the other end may have up to
+/// `most` bytes and `silence` between their bytes.
+pub(crate) fn halves<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    stream: impl Into<TlsStream<S>>,
+    arrivals: Arrivals,
+    limits: (u64, Duration),
+) -> (Receiver, Sender) {
+    let (stream, plain) = Secured::new(stream);
+    let (from, to) = tokio::io::split(stream);
+    let receiver = Receiver { plain: plain.clone(), ..Receiver::new(from, arrivals, limits) };
+    (receiver, Sender { plain, ..Sender::new(to) })
+}
 
 /// Receiving half of a connection. It reads messages from the other end.
 ///
@@ -23,6 +38,7 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(366 * 24 * 3600);
 pub struct Receiver {
     from: Box<dyn AsyncRead + Send + Unpin>,
     arrivals: Arrivals,
+    plain: Plain,
     most: u64,
     silence: Duration,
     /// Bytes of the next message that have arrived so far.
@@ -43,8 +59,13 @@ impl Receiver {
         arrivals: Arrivals,
         (most, silence): (u64, Duration),
     ) -> Self {
-        let buffer = BytesMut::new();
-        Self { from: Box::new(from), arrivals, most, silence: silence.min(LONGEST_SILENCE), buffer }
+        let (buffer, plain) = (BytesMut::new(), Plain::default());
+        Self { from: Box::new(from), arrivals, plain, most, silence: silence.min(LONGEST_SILENCE), buffer }
+    }
+
+    /// Reads what follows without TLS.
+    pub(crate) fn leave_tls(&self) {
+        self.plain.read();
     }
 
     /// Replaces the maximum message size and the maximum silence.
@@ -104,6 +125,7 @@ fn cut_off() -> Error {
 /// answer is overdue.
 pub struct Sender {
     to: Box<dyn AsyncWrite + Send + Unpin>,
+    plain: Plain,
 }
 
 impl std::fmt::Debug for Sender {
@@ -114,7 +136,12 @@ impl std::fmt::Debug for Sender {
 
 impl Sender {
     pub(crate) fn new(to: impl AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self { to: Box::new(to) }
+        Self { to: Box::new(to), plain: Plain::default() }
+    }
+
+    /// Writes what follows without TLS.
+    pub(crate) fn leave_tls(&self) {
+        self.plain.write();
     }
 
     /// Sends a message. Returns its size on the wire in bytes.

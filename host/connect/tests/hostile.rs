@@ -26,6 +26,7 @@ fn welcome(silence_ms: u64) -> Welcome {
         silence_ms,
         numeric_class: Some("portable-1".to_owned()),
         peers: 0,
+        plain: false,
     }
 }
 

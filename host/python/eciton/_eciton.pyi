@@ -114,6 +114,7 @@ def train(
     data: Data,
     settings: Settings,
     what: tuple[str | PathLike[str], int, bool],
+    hosts: tuple[int, list[str]] | None,
     listener: Listener,
     each: bool,
 ) -> str: ...

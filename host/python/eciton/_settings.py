@@ -134,8 +134,8 @@ Settings:
         emulated, lambda, workers [default: local]
     audit: Share of the tasks of workers and functions that the host recomputes to find wrong results: 0 to 1 [default:
         0]
-    rendezvous: Folder that all hosts share, in which they tell each other their addresses [default: a temporary folder,
-        for hosts on this machine]
+    rendezvous: Place at which the hosts learn the address of host 0: a folder that all share, s3://BUCKET/PREFIX, or
+        tcp://HOST:PORT [default: a temporary folder, for hosts on this machine]
     transport: Transport of tasks to functions: auto, payload, s3 [default: auto]
     rows: Format of rows in transit. bf16 changes results; bits stores one bit per value, for binary layers. Values:
         f32, bf16, bits [default: f32]

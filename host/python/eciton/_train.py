@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 import os
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -85,6 +86,7 @@ def train(
     kernels: Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
     embeddings: bool = False,
+    hosts: int | None = None,
     callbacks: Sequence[Callback] | Callback = (),
     progress: bool | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -101,7 +103,9 @@ def train(
     `seeds` is the number of times to train, with the random seeds `seed`, `seed + 1`, ... `out` is the run folder, which
     must not exist or be empty. Without `out` the folder is temporary and is deleted with the run. `callbacks` are called
     after each epoch. An exception of a callback, or Ctrl-C, stops the run after the epoch and is raised here. If `out`
-    is given, the run folder is written, and `eciton.resume` continues the run. `progress` shows a progress
+    is given, the run folder is written, and `eciton.resume` continues the run. `hosts` is the number of processes that
+    share the training. Without `rendezvous`, they are started on this machine. With it, the others are started by
+    `eciton host`. `data` must then have a name or a path that all of them can read. `progress` shows a progress
     bar [default: only on a terminal or in a notebook].
 
     Raises ValueError for settings that do not fit the data, with the message of the command `eciton train`.
@@ -117,8 +121,13 @@ def train(
     temporary = tempfile.mkdtemp(prefix="eciton-") if out is None else None
     folder = Path(temporary) / "run" if temporary is not None else Path(os.fspath(out or ""))
     listener = Listener(callbacks, progress)
+    if hosts is not None and not 1 <= hosts <= 32:
+        raise ValueError(f"hosts: found {hosts}, expected a number from 1 to 32")
+    shared = (hosts, [sys.executable, "-m", "eciton"]) if hosts is not None and hosts > 1 else None
+    if shared is not None and known.source is None:
+        raise ValueError("hosts: the graph is in memory; pass the name or the path of a data set that all hosts can read")
     try:
-        _eciton.train(known._data, asked, (folder, seeds, embeddings), listener, bool(listener.callbacks))
+        _eciton.train(known._data, asked, (folder, seeds, embeddings), shared, listener, bool(listener.callbacks))
     except BaseException:
         remember(folder, known)
         if temporary is not None:

@@ -66,6 +66,7 @@ def train(
     kernels: Mapping[str, Any] | None = None,
     out: str | PathLike[str] | None = None,
     embeddings: bool = False,
+    hosts: int | None = None,
     callbacks: Sequence[Callback] | Callback = (),
     progress: bool | None = None,
     settings: Mapping[str, Any] | None = None,

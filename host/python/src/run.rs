@@ -1,9 +1,10 @@
 //! Functions of the Python module that train, resume, read and apply runs.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use eciton_cli::SharedRun;
 use eciton_input::notes::{self, Level};
 use eciton_train::run_folder::{self, Run};
 use eciton_train::{Options, Summary, checkpoint};
@@ -51,7 +52,8 @@ fn ended(done: eciton_train::Result<Summary>, listener: Listener) -> PyResult<St
 /// Trains a model on `data`, writes a run folder, and returns the summary of the run as JSON.
 ///
 /// `what` consists of the run folder, the number of seeds, and a flag to write the activations of
-/// the last hidden layer. `listener` receives every epoch if `each` is true, otherwise at most one
+/// the last hidden layer. `hosts` has the number of hosts that share the training, and the words of
+/// a command line that runs `eciton`. `listener` receives every epoch if `each` is true, otherwise at most one
 /// per 100 ms.
 #[pyfunction]
 pub(crate) fn train(
@@ -59,19 +61,33 @@ pub(crate) fn train(
     data: &Data,
     settings: &Settings,
     what: (PathBuf, u32, bool),
+    hosts: Option<(u32, Vec<OsString>)>,
     listener: Py<PyAny>,
     each: bool,
 ) -> PyResult<String> {
     process::check()?;
     let (out, seeds, embeddings) = what;
-    let options = Options { seeds, out: Some(out), embeddings, ..Options::default() };
+    let mut options = Options { seeds, out: Some(out), embeddings, ..Options::default() };
     let mut listener = Listener::new(listener, each, options.stop.clone());
     let (done, listener) = noted(py, || {
         let dataset = data.dataset.clone();
-        let done = eciton_train::train_on(dataset, &settings.0, &options, &mut listener);
+        let Some((count, program)) = hosts else {
+            return (Ok(eciton_train::train_on(dataset, &settings.0, &options, &mut listener)), listener);
+        };
+        let started = eciton_train::defaults::settle(&settings.0).map_err(|error| error::train(&error));
+        let started = started.and_then(|mut config| {
+            let shared = SharedRun::start(&config, count, program).map_err(PyRuntimeError::new_err)?;
+            options.hosts = Some(shared.hosts(&mut config));
+            Ok((config, shared))
+        });
+        let done = started.map(|(config, shared)| {
+            let done = eciton_train::train_on(dataset, &config, &options, &mut listener);
+            shared.end(&done);
+            done
+        });
         (done, listener)
     })?;
-    ended(done, listener)
+    ended(done?, listener)
 }
 
 /// Resumes the interrupted run in the folder `run`, and returns its summary as JSON. Without

@@ -9,14 +9,21 @@ pub const MAX_HOSTS: u32 = 32;
 /// setting, because the result does not depend on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hosts {
-    /// Folder that all hosts share, in which they tell each other their addresses. If `None`, all
-    /// hosts are on this machine.
+    /// Place at which the hosts learn the address of host 0: the path of a folder that all share,
+    /// `s3://BUCKET/PREFIX`, or `tcp://HOST:PORT`. If `None`, all hosts are on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendezvous: Option<String>,
     /// Address `HOST:PORT` at which this host listens for others. If `None`, it is a free port of
     /// the machine's address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
+    /// Path of the file with the secret of the run. If `None`, it is the environment variable
+    /// `ECITON_SECRET`, or host 0 creates a secret and the others find it at the rendezvous.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// False if connections continue without TLS after the proof of the secret. Allowed for private
+    /// addresses only.
+    pub encrypt: bool,
     /// Time without a byte after which a host is considered failed, in milliseconds.
     pub silence_ms: u64,
     /// Time for which a host waits for the others at the start, in seconds.
@@ -25,7 +32,7 @@ pub struct Hosts {
 
 impl Default for Hosts {
     fn default() -> Self {
-        Self { rendezvous: None, listen: None, silence_ms: 10_000, wait_s: 300 }
+        Self { rendezvous: None, listen: None, secret: None, encrypt: true, silence_ms: 10_000, wait_s: 300 }
     }
 }
 

@@ -326,6 +326,21 @@ pub enum Error {
         /// Advice to the user, as the end of the message.
         remedy: &'static str,
     },
+    /// The hosts of a run that share this machine do not fit in its memory together.
+    #[error(
+        "each of {hosts} hosts on this machine needs up to {each} bytes of memory, {together} bytes in total, but \
+         only {available} bytes are available; start fewer hosts here and the others on other machines"
+    )]
+    HostsMemory {
+        /// Number of hosts on this machine.
+        hosts: u32,
+        /// Estimated peak memory of a host, in bytes.
+        each: u64,
+        /// Estimated peak memory of all of them, in bytes.
+        together: u64,
+        /// Memory in bytes that is available.
+        available: u64,
+    },
     /// The data set has no labels to train on.
     #[error(
         "data set `{dataset}` has no labels; add labels.csv (id,class) or labels.npy to its folder, or set \

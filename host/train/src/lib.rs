@@ -83,10 +83,11 @@ pub use eciton_runs::report::{
 };
 pub use eciton_runs::task_type::task;
 pub use eciton_runs::{decisions, metrics_format, run_folder, schema};
+pub use eciton_workers::Watch;
 pub use eciton_workers::{ConnectError, Contact, Leave, Served, Snapshot, State, Status, Traffic};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
-pub use hosts::{Hosts, HostsPlan, PlannedHost};
+pub use hosts::{Hosts, HostsPlan, PlannedHost, Wanted};
 pub use image_strips::Split;
 pub use kernels::{CachePolicy, SignedCode};
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording, read_profile};

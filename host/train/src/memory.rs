@@ -185,6 +185,22 @@ pub(crate) fn check(plan: &MemoryPlan, allowed: Option<u64>) -> Result<()> {
         remedy,
     })
 }
+
+/// Checks the estimated peak memory of a host of which `here` share this machine, as [`check`] does.
+///
+/// # Errors
+/// Returns the errors of [`check`], and [`Error::HostsMemory`] if the hosts do not fit together.
+pub(crate) fn check_each(plan: &MemoryPlan, allowed: Option<u64>, here: u32) -> Result<()> {
+    check(plan, allowed)?;
+    let together = plan.total_bytes.saturating_mul(here.into());
+    match plan.available_bytes.filter(|_| allowed.is_none() && here > 1) {
+        Some(available) if together > available => {
+            Err(Error::HostsMemory { hosts: here, each: plan.total_bytes, together, available })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Description, for error messages, of the memory that reordering needs in addition to the data
 /// set.
 const ORDERING: &str = "first the graph and then the features are stored twice";

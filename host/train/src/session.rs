@@ -38,7 +38,7 @@ use crate::driver::{
 };
 use crate::error::{Error, Result, at};
 use crate::evaluation::{Asked, Evaluation, EvaluationPlan, Keeps};
-use crate::hosts::{self, Exchange, Facts, Link};
+use crate::hosts::{self, Exchange, Facts, HostUsage, Link};
 use crate::image_strips::Stripped;
 use crate::initial_weights::Initial;
 use crate::kernels::Kernels;
@@ -140,7 +140,8 @@ impl Session {
     ) -> Result<Self> {
         functions::check(config.executor.kind)?;
         let draft = Draft::new(config, options, dataset, asked)?;
-        memory::check(&draft.planned.memory, config.run.memory_bytes)?;
+        let here = options.hosts.as_ref().map_or(1, |hosts| hosts.here);
+        memory::check_each(&draft.planned.memory, config.run.memory_bytes, here)?;
         let Draft { inputs, fingerprint, settings: model, scaled, kernels, threads, stripped, planned } =
             draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
@@ -572,9 +573,37 @@ impl Session {
         std::iter::once(own.to_owned()).chain(others).collect::<Vec<_>>().join(" + ")
     }
 
+    /// Returns true if the hosts of the run end with only a checkpoint. Returns `None` on one host.
+    pub(crate) fn hosts_leave(&self) -> Option<bool> {
+        self.exchange.as_ref().map(|exchange| exchange.link().leaves())
+    }
+
     /// Returns the charged usage of the run so far. Returns `None` if nothing is charged.
     pub(crate) fn bill(&self) -> Option<eciton_exec::Bill> {
-        self.machine.usage().bill
+        self.used().map_or_else(|| self.machine.usage().bill, |used| used.bill)
+    }
+
+    /// Returns the number of tasks that were completed so far.
+    pub(crate) fn tasks(&self) -> u64 {
+        self.used().map_or(self.counts.tasks, |used| used.tasks)
+    }
+
+    /// Exchanges the usage of all hosts at the end of a run, so that host 0 reports all of it.
+    ///
+    /// # Errors
+    /// Returns [`Error::HostFailed`] if a host has failed.
+    pub(crate) fn gather_usage(&mut self) -> Result<()> {
+        let own = HostUsage { tasks: self.counts.tasks, bill: self.machine.usage().bill };
+        if let Some(exchange) = &self.exchange {
+            self.counts.passes += 1;
+            hosts::gather(exchange.link(), &mut *self.machine, (self.counts.passes, own))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the usage of all hosts, once they have exchanged it.
+    fn used(&self) -> Option<HostUsage> {
+        self.exchange.as_ref().and_then(|exchange| exchange.link().used.get())
     }
 
     /// Returns the cost of the run so far, by the price list. Returns `None` if nothing is charged.

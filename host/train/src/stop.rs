@@ -40,7 +40,8 @@ impl Stop {
     }
 
     /// Returns true if the run must end with only a checkpoint ([`Ask::Leave`]).
-    pub(crate) fn leaves(&self) -> bool {
+    #[must_use]
+    pub fn leaves(&self) -> bool {
         self.is_asked() && self.leave.load(Ordering::Relaxed)
     }
 

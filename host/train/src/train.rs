@@ -280,12 +280,16 @@ impl Run<'_> {
                     None => Error::NoPause { seconds: budget.limit().as_secs_f64() },
                 });
             }
-            if let (Some((seed, epoch, step)), Some(run), true) = (newest, &self.options.out, trained.stopped)
-                && self.options.stop.leaves()
-            {
+            let hosts = self.session.hosts_leave();
+            let leaves = hosts.unwrap_or_else(|| self.options.stop.leaves()) && trained.stopped;
+            if let (Some((seed, epoch, step)), Some(run), true) = (newest, &self.options.out, leaves) {
                 let run = run.clone();
                 self.session.finish_logs()?;
                 return Err(Error::Left { run, seed, epoch, step });
+            }
+            if leaves && hosts.is_some() {
+                self.session.finish_logs()?;
+                return Err(Error::Stopped);
             }
             let report = match self.finish_seed(n, seed, &trained, observer) {
                 Err(Error::Doubtful { text, seed, epoch }) => {
@@ -307,6 +311,7 @@ impl Run<'_> {
         mapping::check_content()?;
         let before = self.recorder.saver.as_ref().map(Saver::before).unwrap_or_default();
         let reports = self.recorder.finished.clone();
+        self.session.gather_usage()?;
         self.session.finish_logs()?;
         let mut epoch_seconds = epoch_seconds.concat();
         let mut summary = summarise((self.config, &self.recipe), &self.session, reports, &mut epoch_seconds);
@@ -541,7 +546,7 @@ fn summarise(
         threads: session.threads,
         order: session.inputs.vertices.ordered.clone(),
         executor: config.executor.kind.name().to_owned(),
-        tasks: session.counts.tasks,
+        tasks: session.tasks(),
         rows_by_age: session.logs.rows_by_age(),
         trial: session.trial.clone(),
         helpers: session.helpers(),

@@ -19,14 +19,26 @@ pub enum Exchanged {
     Shared {
         /// The round that the sender has finished.
         round: Round,
-        /// Last round of the run, if the sender has decided to end it.
-        end_after: Option<Round>,
+        /// End of the run, if the sender has decided to end it.
+        end: Option<End>,
     },
+    /// Tasks and charges of the sender, as JSON. They are sent to host 0 after the training.
+    Usage,
     /// A host has failed, so that the sender ends. The body is the reason as a text.
     Failed {
         /// Index of the host that has failed first.
         host: u32,
     },
+}
+
+/// End of a run, which one host decides for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// Last round of the run.
+    pub after: Round,
+    /// True if the run ends with only a checkpoint, without results.
+    pub leaves: bool,
 }
 
 impl Exchanged {

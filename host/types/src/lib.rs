@@ -39,7 +39,7 @@ pub mod tensor_key;
 pub use atoms::{Atoms, FAN_OUT, Intervals, Node, Tree};
 pub use combine::{Combine, Sum};
 pub use error::{Error, Result};
-pub use exchange::Exchanged;
+pub use exchange::{End, Exchanged};
 pub use ids::{
     Attempt, BufferId, DomainId, IntervalId, Layer, OperationId, ParameterId, RelationId, Round, SlotId,
     StageId, Version,

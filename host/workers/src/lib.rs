@@ -53,8 +53,10 @@
 mod children;
 mod connections;
 mod frames;
+mod gathering;
 mod incoming;
 mod link;
+mod meeting_place;
 mod mesh;
 mod objects;
 mod outgoing;
@@ -68,9 +70,11 @@ mod shared;
 mod start;
 mod status;
 
-pub use eciton_connect::{Error as ConnectError, Token, read_tokens};
+pub use eciton_connect::{Error as ConnectError, Secret, Token, read_tokens};
 pub use eciton_exec::Traffic;
-pub use mesh::{Mesh, MeshSettings};
+pub use gathering::{Apart, MeshSettings, Watch};
+pub use meeting_place::MeetingPlace;
+pub use mesh::Mesh;
 pub use objects::OBJECT_BYTES;
 pub use owned::{Owned, Passes};
 pub use pool::{Rendezvous, WorkerPool};

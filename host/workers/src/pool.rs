@@ -100,6 +100,7 @@ impl WorkerPool {
             silence_ms: u64::try_from(settings.silence.as_millis()).unwrap_or(u64::MAX),
             numeric_class: Some(settings.numeric_class.clone()),
             peers: if settings.peers { settings.count } else { 0 },
+            plain: false,
         };
         let listener = Listener::bind(&settings.listen, &certificate, (tokens, settings.count), welcome);
         let listener = runtime.block_on(listener).map_err(failed("workers"))?;

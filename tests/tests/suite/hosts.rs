@@ -20,7 +20,7 @@ fn on_hosts(config: &Config, count: u32, seed: u64) -> (String, Vec<u64>) {
             .zip(fabrics)
             .map(|(me, fabric)| {
                 scope.spawn(move || {
-                    let hosts = Some(Hosts { me, count, fabric: Some(fabric) });
+                    let hosts = Some(Hosts { me, count, here: 1, saves: false, fabric: Some(fabric) });
                     let (summary, losses) = train(config, &Options { hosts, ..options() }).unwrap();
                     (summary.model_digest, bits(losses))
                 })
@@ -120,7 +120,9 @@ fn weighted_edges_and_their_features_are_those_of_one_host() {
             let digest = &digest;
             let runs: Vec<_> = all
                 .map(|(me, fabric)| {
-                    scope.spawn(move || digest(Some(Hosts { me, count, fabric: Some(fabric) })))
+                    scope.spawn(move || {
+                        digest(Some(Hosts { me, count, here: 1, saves: false, fabric: Some(fabric) }))
+                    })
                 })
                 .collect();
             runs.into_iter().map(|run| run.join().unwrap()).collect()
@@ -144,7 +146,7 @@ fn a_stop_request_at_any_host_ends_all_after_the_same_step() {
             let run = |(me, fabric)| {
                 let config = &config;
                 scope.spawn(move || {
-                    let hosts = Some(Hosts { me, count, fabric: Some(fabric) });
+                    let hosts = Some(Hosts { me, count, here: 1, saves: false, fabric: Some(fabric) });
                     let options = Options { hosts, ..options() };
                     let stop = options.stop.clone();
                     let asks = me == turn % count;

@@ -102,7 +102,7 @@ pub(crate) fn stub() -> String {
          def train(\n    data: Any,\n    model: str | PathLike[str] | None = None,\n    *,\n    \
          recipe: str | PathLike[str] | None = None,\n{arguments}    \
          seeds: int = 1,\n    kernels: Mapping[str, Any] | None = None,\n    \
-         out: str | PathLike[str] | None = None,\n    embeddings: bool = False,\n    \
+         out: str | PathLike[str] | None = None,\n    embeddings: bool = False,\n    hosts: int | None = None,\n    \
          callbacks: Sequence[Callback] | Callback = (),\n    progress: bool | None = None,\n    \
          settings: Mapping[str, Any] | None = None,\n    **more: Any,\n) -> Run: ...\n\
          def resume(\n    run: str | PathLike[str],\n    data: Any = None,\n    *,\n    force: bool = False,\n    \

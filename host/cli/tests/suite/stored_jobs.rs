@@ -106,6 +106,42 @@ impl Drop for Place {
     }
 }
 
+/// Starts `eciton`, and waits until it has printed `line` on standard error.
+fn until(mut command: Command, line: &str) -> std::process::Child {
+    use std::io::BufRead as _;
+    let mut child = command.spawn().unwrap();
+    let errors = std::io::BufReader::new(child.stderr.take().unwrap());
+    assert!(errors.lines().map_while(Result::ok).any(|found| found.contains(line)), "{line}");
+    child
+}
+
+#[test]
+fn hosts_meet_in_a_bucket() {
+    let place = Place::new();
+    let meet = "s3://mine/hosts";
+    let line = ["train", "cora", "--epochs", "5", "--no-out", "--json", "--hosts", "2", "--rendezvous", meet];
+    let listen = ["--set", "hosts.listen=127.0.0.1:0"];
+    let first = || place.eciton(&[&line[..], &listen].concat());
+    // The address of a run that was killed stays in the bucket, and a later run replaces it.
+    let mut killed = until(first(), "host 0 waits for the hosts 1 at s3://mine/hosts");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let guest = until(place.eciton(&["host", "--connect", meet]), "waiting for host 0 at s3://mine/hosts");
+    let done = first().output().unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert!(guest.wait_with_output().unwrap().status.success());
+    let alone = place.eciton(&["train", "cora", "--epochs", "5", "--no-out", "--json"]).output().unwrap();
+    let digest = |bytes: &[u8]| {
+        let last: Value = serde_json::from_str(text(bytes).lines().last().unwrap()).unwrap();
+        last["model_digest"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(digest(&done.stdout), digest(&alone.stdout));
+    // The secret of the run is not left in the bucket.
+    let waits = place.eciton(&["host", "--connect", meet, "--wait", "1"]).output().unwrap();
+    assert_eq!(waits.status.code(), Some(1));
+    assert!(text(&waits.stderr).contains("it is not there yet"), "{}", text(&waits.stderr));
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }

@@ -118,6 +118,15 @@ impl Bucket {
         Ok(stored == Stored::Written)
     }
 
+    /// Deletes the object `key`, if it exists.
+    ///
+    /// # Errors
+    /// Returns a [`Fault`] if the store fails.
+    pub fn delete(&self, key: &str) -> Result<(), Fault> {
+        let key = self.key(key)?;
+        self.runtime.block_on(self.store.delete(std::slice::from_ref(&key))).map_err(fault("delete", &key))
+    }
+
     /// Writes those objects that do not exist yet, up to [`AT_ONCE`] at the same time. A HEAD
     /// request before each PUT avoids the upload of an object that exists.
     ///

@@ -15,7 +15,7 @@ impl Bucket {
     /// # Errors
     /// Always returns [`Error::NoAws`].
     pub fn open(_: &Address) -> Result<Self> {
-        Err(Error::NoAws(NoAws("--store s3://...")))
+        Err(Error::NoAws(NoAws("s3://...")))
     }
 
     /// Reads an object. This is never called, because the type has no values in this build.
@@ -55,6 +55,14 @@ impl Bucket {
     /// # Errors
     /// Never returns an error in this build.
     pub fn put(&self, _: &str, _: Vec<u8>, _: bool) -> Result<bool, Fault> {
+        match *self {}
+    }
+
+    /// Deletes an object. This is never called, because the type has no values in this build.
+    ///
+    /// # Errors
+    /// Never returns an error in this build.
+    pub fn delete(&self, _: &str) -> Result<(), Fault> {
         match *self {}
     }
 

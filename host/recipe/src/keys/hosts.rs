@@ -9,11 +9,12 @@ type To = Hosts;
 pub(super) const HOSTS: &[Key<Hosts>] = &[
     key(
         "rendezvous",
-        "Folder that all hosts share, in which they tell each other their addresses",
-        value!(some text("the path of a folder") => rendezvous),
+        "Place at which the hosts learn the address of host 0: a folder that all share, s3://BUCKET/PREFIX, or \
+         tcp://HOST:PORT",
+        value!(some text("the path of a folder, s3://BUCKET/PREFIX or tcp://HOST:PORT") => rendezvous),
     )
-    .also(&["init_method", "shared_folder"])
-    .flag("rendezvous", "DIR", Group::Execution)
+    .also(&["init_method", "shared_folder", "master_addr"])
+    .flag("rendezvous", "PLACE", Group::Execution)
     .absent("a temporary folder, for hosts on this machine"),
     key(
         "listen",
@@ -22,6 +23,19 @@ pub(super) const HOSTS: &[Key<Hosts>] = &[
     )
     .also(&["address", "bind"])
     .absent("a free port of this machine's address"),
+    key(
+        "secret",
+        "File with the secret of the run, which all hosts have",
+        value!(some text("the path of a file") => secret),
+    )
+    .also(&["token", "password"])
+    .absent("the environment variable ECITON_SECRET, or a new secret at the rendezvous"),
+    key(
+        "encrypt",
+        "Encryption of the connections between hosts; false is allowed on private addresses",
+        value!(flag => encrypt),
+    )
+    .also(&["tls", "ssl"]),
     key(
         "silence_ms",
         "Time without a byte after which a host counts as failed, in milliseconds",

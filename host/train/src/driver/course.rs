@@ -273,7 +273,12 @@ impl<'a> Course<'a> {
 
     /// Returns true if the run ends with only a checkpoint.
     fn leaves(&self, state: &State<'_>) -> bool {
-        self.plan.stop.leaves() && state.recorder.as_ref().is_some_and(|recorder| recorder.can_save())
+        match self.stages.hosts {
+            Some(hosts) => hosts.link().leaves(),
+            None => {
+                self.plan.stop.leaves() && state.recorder.as_ref().is_some_and(|recorder| recorder.can_save())
+            }
+        }
     }
 
     /// Returns the stop request that skips evaluations, which are then left to the process that

@@ -320,9 +320,11 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                     return Ok(None);
                 }
                 let (step, ages) = (task.step(), engine.ages(task.step()));
-                state.counts.tasks += u64::from(stages.is_task(task.stage));
+                // A step of another host only writes the rows that it has sent.
+                let computes = stages.hosts.is_none_or(|hosts| hosts.link().own().contains(&task.interval.0));
+                state.counts.tasks += u64::from(computes && stages.is_task(task.stage));
                 if matches!(action, Action::Submit(_)) {
-                    state.counts.flops += if stages.training { stages.flops(step) } else { 0 };
+                    state.counts.flops += if computes && stages.training { stages.flops(step) } else { 0 };
                     state.logs.reads(engine, step, stages.rows_by_interval());
                 }
                 if let Some(trace) = &mut state.logs.trace {
@@ -400,12 +402,14 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         hosts.link().count(from, &message.body);
         match message.content {
             Exchanged::Rows(step) => hosts.received((from, step), stages.rows, message.body).map(Some),
-            Exchanged::Shared { round, end_after } => {
+            Exchanged::Shared { round, end } => {
                 let weights = stages.training.then_some(&mut *state.weights);
-                let [end, shared] = hosts.shared((from, round, end_after), weights, &message.body)?;
+                let [end, shared] = hosts.shared((from, round, end), weights, &message.body)?;
                 self.pending.extend(end);
                 Ok(shared)
             }
+            // The usage follows the last pass, and belongs to none that is in progress.
+            Exchanged::Usage => Ok(None),
             Exchanged::Facts => hosts.link().agrees(from, &message.body).map(|()| None),
             Exchanged::Failed { host } => {
                 let reason = String::from_utf8_lossy(&message.body).into_owned();

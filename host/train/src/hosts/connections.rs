@@ -11,6 +11,10 @@ pub struct Hosts {
     pub me: u32,
     /// Number of hosts, at least 2.
     pub count: u32,
+    /// Number of hosts that share the memory of this machine, including this one.
+    pub here: u32,
+    /// True if host 0 writes checkpoints. Must be the same at all hosts.
+    pub saves: bool,
     /// Connections to the other hosts. `None` for a plan, which exchanges nothing.
     pub fabric: Option<Arc<dyn Fabric>>,
 }

@@ -10,7 +10,7 @@ use eciton_engine::Event;
 use eciton_exec::{Affinity, Job, Work};
 use eciton_gather::Rows;
 use eciton_program::{Program, Relation};
-use eciton_types::{Exchanged, IntervalId, ParameterId, Round, SlotId, StageId, Step, Task};
+use eciton_types::{End, Exchanged, IntervalId, ParameterId, Round, SlotId, StageId, Step, Task};
 
 use super::link::{Link, Waits};
 use super::lists;
@@ -193,13 +193,13 @@ impl Exchange {
     ) -> Result<Option<Event>> {
         let (link, own) = (&self.link, self.link.own());
         let mut body = Vec::new();
-        let mut end_after = None;
+        let mut end = None;
         match shared {
             Shared::Sums(weights) => {
                 let values = weights.shared(round, (&self.sums, own.clone()))?;
                 weights.add_shared((round, link.hosts.me), (&self.sums, own), &values)?;
                 put(&values, &mut body);
-                end_after = link.ends(round, bound);
+                end = link.ends(round, bound);
             }
             Shared::Scores(slot) => {
                 let mut scores = self.scores.borrow_mut();
@@ -219,15 +219,15 @@ impl Exchange {
         }
         let body = Bytes::from(body);
         for host in link.others() {
-            link.send(host, (pass, Exchanged::Shared { round, end_after }), body.clone());
+            link.send(host, (pass, Exchanged::Shared { round, end }), body.clone());
         }
-        Ok(end_after.map(|round| Event::EndAfter { round }))
+        Ok(end.map(|end| Event::EndAfter { round: end.after }))
     }
 
     /// Stores the results of a round that another host has sent. Returns the events for the engine.
     pub(crate) fn shared(
         &self,
-        (from, round, end_after): (u32, Round, Option<Round>),
+        (from, round, end): (u32, Round, Option<End>),
         weights: Option<&mut Weights>,
         body: &Bytes,
     ) -> Result<[Option<Event>; 2]> {
@@ -252,11 +252,11 @@ impl Exchange {
                 values.take(&mut self.scores.borrow_mut()[all]);
             }
         }
-        if end_after.is_some() {
-            self.link.stopped.set(true);
+        if let Some(end) = end {
+            self.link.ends_elsewhere(end);
         }
         let shared = Event::Shared { first: own.start, end: own.end, round };
-        Ok([end_after.map(|round| Event::EndAfter { round }), Some(shared)])
+        Ok([end.map(|end| Event::EndAfter { round: end.after }), Some(shared)])
     }
 }
 

@@ -10,13 +10,14 @@ use eciton_exec::{Completion, Inbox};
 use eciton_program::Program;
 use eciton_recipe::Config;
 use eciton_runs::report::HostTraffic;
-use eciton_types::{Exchanged, Round};
+use eciton_types::{End, Exchanged, Round};
 use sha2::{Digest as _, Sha256};
 
 use super::connections::Hosts;
 use super::cut::Cut;
+use super::usage::HostUsage;
 use crate::error::{Error, Result};
-use crate::stop::Stop;
+use crate::stop::{Ask, Stop};
 
 /// The other hosts of a run, and what this host has exchanged with them.
 #[derive(Debug)]
@@ -27,6 +28,10 @@ pub(crate) struct Link {
     stop: Arc<Stop>,
     /// True if a host has decided to end the run early.
     pub(super) stopped: Cell<bool>,
+    /// True if a host has decided to end the run with only a checkpoint.
+    leaves: Cell<bool>,
+    /// Usage of all hosts, once they have exchanged it.
+    pub used: Cell<Option<HostUsage>>,
     /// Bytes of message bodies that were sent to each host, and of those received from it.
     traffic: RefCell<Vec<HostTraffic>>,
     inbox: Inbox,
@@ -88,9 +93,10 @@ impl Link {
         let traffic = (0..hosts.count).map(|host| HostTraffic { host, ..HostTraffic::default() }).collect();
         let traffic = RefCell::new(traffic);
         hosts.fabric.iter().for_each(|fabric| fabric.listen(inbox.clone()));
-        let (stopped, kept) = (Cell::new(false), RefCell::default());
-        let start = Cell::new([0; 32]);
-        Self { hosts: hosts.clone(), cut, stop: stop.clone(), stopped, traffic, inbox, kept, facts, start }
+        let (hosts, stop, start) = (hosts.clone(), stop.clone(), Cell::new([0; 32]));
+        let (stopped, leaves, kept) = (Cell::new(false), Cell::new(false), RefCell::default());
+        let used = Cell::default();
+        Self { hosts, cut, stop, stopped, leaves, used, traffic, inbox, kept, facts, start }
     }
 
     /// Sends the facts of this host to all others, which compare them in the pass `pass`. The
@@ -158,6 +164,14 @@ impl Link {
         }
     }
 
+    /// Sends the usage of this host to host 0. It is not part of the traffic, because its size
+    /// depends on times.
+    pub(super) fn report(&self, pass: u32, body: Bytes) {
+        if let Some(fabric) = &self.hosts.fabric {
+            fabric.send(0, Message { pass, content: Exchanged::Usage, body });
+        }
+    }
+
     /// Counts the body of a message that host `from` has sent.
     pub(crate) fn count(&self, from: u32, body: &Bytes) {
         if let Some(traffic) = self.traffic.borrow_mut().get_mut(from as usize) {
@@ -177,9 +191,26 @@ impl Link {
         self.stopped.get()
     }
 
-    /// Returns the last round of the run if a stop was requested at this host. All hosts must learn
-    /// it with this host's sums of `round`. `bound` is the number of rounds that a host may be ahead.
-    pub(super) fn ends(&self, round: Round, bound: u32) -> Option<Round> {
-        (self.stop.is_asked() && !self.stopped.replace(true)).then(|| Round(round.0.saturating_add(bound)))
+    /// Returns true if the run ends with only a checkpoint, which host 0 writes.
+    pub(crate) fn leaves(&self) -> bool {
+        self.leaves.get() && self.hosts.saves
+    }
+
+    /// Returns the end of the run if a stop was requested at this host. All hosts must learn it with
+    /// this host's sums of `round`. `bound` is the number of rounds that a host may be ahead.
+    pub(super) fn ends(&self, round: Round, bound: u32) -> Option<End> {
+        if !self.stop.is_asked() || self.stopped.replace(true) {
+            return None;
+        }
+        let end = End { after: Round(round.0.saturating_add(bound)), leaves: self.stop.leaves() };
+        self.leaves.set(self.leaves.get() || end.leaves);
+        Some(end)
+    }
+
+    /// Records that another host has decided to end the run.
+    pub(super) fn ends_elsewhere(&self, end: End) {
+        self.stopped.set(true);
+        self.leaves.set(self.leaves.get() || end.leaves);
+        self.stop.ask(if end.leaves { Ask::Leave } else { Ask::Finish });
     }
 }
