@@ -4,6 +4,7 @@ mod convert;
 mod fetch;
 mod generate;
 mod init;
+mod partition;
 mod report;
 mod stat;
 
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Init(init::Arguments),
     /// Convert a data set into a store, which runs memory-map; it may be larger than memory
     Convert(convert::Arguments),
+    /// Write a store in which the rows of each host are together, for `train --hosts`
+    Partition(partition::Arguments),
     /// Generate a synthetic data set of any size from a random seed
     #[command(subcommand)]
     Generate(generate::Command),
@@ -124,6 +127,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
         Command::Stat(arguments) => stat(arguments, output)?,
         Command::Init(arguments) => init::run(arguments, output)?,
         Command::Convert(arguments) => convert::run(arguments, output)?,
+        Command::Partition(arguments) => partition::run(arguments, output)?,
         Command::Generate(command) => generate::run(command, output)?,
         Command::Fetch(arguments) => fetch::run(arguments, output)?,
     }

@@ -54,6 +54,13 @@ impl Arrivals {
         }
     }
 
+    /// Returns true if a host has failed before the inbox was known.
+    pub fn has_failure(&self) -> bool {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let State::Early(early) = &*state else { return false };
+        early.iter().any(|completion| matches!(completion, Completion::HostFailed { .. }))
+    }
+
     /// Reports all further messages to `inbox`, and those that have arrived before.
     pub fn listen(&self, inbox: Inbox) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

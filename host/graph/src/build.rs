@@ -225,7 +225,7 @@ fn external_in(
         // If the values are weights, they decide which edges exist.
         let keys = if source.is_weight() { keys.with_values() } else { keys };
         let outgoing = external::lists(&keys, room, writer, outgoing, false)?.sections;
-        symmetric = writer.same(incoming[0], outgoing[0])? && writer.same(incoming[1], outgoing[1])?;
+        symmetric = writer.same(&incoming[0], &outgoing[0])? && writer.same(&incoming[1], &outgoing[1])?;
         for section in outgoing {
             match symmetric {
                 true => writer.discard(section.section)?,

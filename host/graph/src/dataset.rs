@@ -45,6 +45,9 @@ pub struct Dataset {
     /// Typed table columns from which the features were encoded. `None` if the input had numeric
     /// feature columns.
     pub encoded: Option<Encoded>,
+    /// First vertex of each part, if the data set is a store that was divided into parts for hosts.
+    /// Otherwise empty.
+    pub parts: Vec<u32>,
 }
 
 impl Dataset {
@@ -64,6 +67,7 @@ impl Dataset {
             scaling: Scaling::None,
             unscaled: None,
             encoded: None,
+            parts: Vec::new(),
         }
     }
 

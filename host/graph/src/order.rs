@@ -31,6 +31,7 @@ mod lists;
 mod rabbit;
 mod survey;
 
+pub(crate) use apply::ByVertex;
 pub use apply::{Reordered, permute_dataset, rows_back};
 pub use lists::permute_graph;
 pub use survey::{Gain, SURVEY_WIDTHS, Survey};

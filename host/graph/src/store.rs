@@ -2,6 +2,7 @@
 
 mod description;
 mod partial;
+mod partition;
 mod reader;
 pub(crate) mod section;
 pub(crate) mod writer;
@@ -12,6 +13,7 @@ use crate::dataset::Dataset;
 use crate::error::Result;
 
 pub use description::{DESCRIPTION, FORMAT, MAX_NAMES_BYTES, VERSION};
+pub use partition::{PartSize, Partition};
 pub use reader::{has_no_edges, open};
 pub use section::Section;
 pub use writer::{RowsWriter, Writer};

@@ -25,7 +25,7 @@ use bytes::Bytes;
 use eciton_recipe::{Config, MAX_HOSTS};
 use eciton_workers::{Apart, MeetingPlace, Mesh, MeshSettings, Secret, Watch};
 
-pub(crate) use self::checks::{check, check_data};
+pub(crate) use self::checks::{check, check_data, check_order};
 pub use self::connections::Hosts;
 pub(crate) use self::cut::Cut;
 pub(crate) use self::exchange::{Exchange, Shared};
@@ -94,6 +94,7 @@ impl Hosts {
         let mesh = Mesh::connect(&settings, watch).map_err(|apart| match apart {
             Apart::Here(error) => error.into(),
             Apart::There(reason) => Error::HostFailed { host: 0, reason, is_told: true },
+            Apart::Failed(host, reason) => Error::HostFailed { host, reason, is_told: false },
         })?;
         let task = mesh.task.clone();
         let (me, count, here) = (mesh.me, mesh.count, wanted.here);

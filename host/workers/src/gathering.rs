@@ -18,6 +18,7 @@ use eciton_connect::{
 use tokio::sync::{mpsc, watch as channel};
 
 use super::meeting_place::MeetingPlace;
+use super::mesh::Links;
 
 /// Time to wait before a host tries to reach another one again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -49,11 +50,11 @@ pub struct MeshSettings {
     pub encrypt: bool,
     /// Maximum number of hosts of a run.
     pub most: u32,
-    /// What host 0 tells all hosts about the run.
+    /// Task of the run, which host 0 tells all hosts.
     pub task: Bytes,
 }
 
-/// What a host shows while it waits for others, and what ends its wait.
+/// Display of a host that waits for others. It may also end the wait.
 pub trait Watch {
     /// Shows a line that says what the host waits for.
     fn tell(&mut self, line: &str);
@@ -68,12 +69,10 @@ pub(super) type Halves = (Receiver, Sender);
 /// The connections of a host to all others.
 pub(super) struct Gathered {
     pub(super) me: u32,
-    /// What host 0 has told about the run.
+    pub(super) count: u32,
+    /// Task of the run, as host 0 has told it.
     pub(super) task: Bytes,
-    /// Time without a byte after which a host is considered failed.
-    pub(super) silence: Duration,
-    /// Connections by host. `None` for this host.
-    pub(super) halves: Vec<Option<Halves>>,
+    pub(super) links: Links,
 }
 
 /// Reason why the hosts of a run cannot connect.
@@ -83,6 +82,8 @@ pub enum Apart {
     Here(Error),
     /// Host 0 has ended the run, for the given reason, which it reports.
     There(String),
+    /// The connection with the host of this index has failed, for the given reason.
+    Failed(u32, String),
 }
 
 impl From<Error> for Apart {
@@ -109,8 +110,8 @@ enum Event {
     Left(u32),
     /// The connection is ready for the run.
     Ready(u32, Halves),
-    /// The host cannot be reached, for a reason that remains.
-    Failed(ConnectError),
+    /// The host cannot be reached.
+    Failed(u32, String),
 }
 
 /// Returns an address of this machine that others can reach, with port 0.
@@ -172,22 +173,21 @@ async fn lead(
     settings.place.publish(&Meeting { address: address.to_string(), secret: shown }).await?;
     let result = admit_all(settings, &mut listener, (count, until), watch).await;
     settings.place.clear().await;
-    let halves = result?;
-    Ok(Gathered { me: 0, task: settings.task.clone(), silence: settings.silence, halves })
+    Ok(Gathered { me: 0, count, task: settings.task.clone(), links: result? })
 }
 
-/// Waits until all other hosts have connected to host 0. Returns the connections by host.
+/// Waits until all other hosts have connected to host 0. Returns the connections.
 async fn admit_all(
     settings: &MeshSettings,
     listener: &mut Listener,
     (count, until): (u32, Instant),
     watch: &mut dyn Watch,
-) -> Result<Vec<Option<Halves>>, Apart> {
+) -> Result<Links, Apart> {
     let (sender, mut events) = mpsc::unbounded_channel();
     let (directory, all_there) = channel::channel(None);
     let mut addresses: Vec<Option<String>> = vec![None; count as usize];
     addresses[0] = Some(String::new());
-    let mut halves: Vec<Option<Halves>> = (0..count).map(|_| None).collect();
+    let links = Links::new(count, settings.silence);
     let quiet = tokio::time::sleep(QUIET);
     tokio::pin!(quiet);
     let mut is_told = false;
@@ -202,8 +202,8 @@ async fn admit_all(
             let message = Message::Hosts { addresses, task: settings.task.clone() };
             directory.send_replace(Some(Ok(message)));
         }
-        if halves.iter().skip(1).all(Option::is_some) {
-            return Ok(halves);
+        if links.missing(0).is_empty() {
+            return Ok(links);
         }
         let place = &settings.place;
         tokio::select! {
@@ -215,8 +215,8 @@ async fn admit_all(
                 Event::Arrived(host, address) => addresses[host as usize] = Some(address),
                 Event::Left(host) if directory.borrow().is_none() => addresses[host as usize] = None,
                 Event::Left(host) => return Err(Apart::Here(failed(format!("host {host} has ended")))),
-                Event::Ready(host, both) => halves[host as usize] = Some(both),
-                Event::Failed(error) => return Err(error.into()),
+                Event::Ready(host, halves) => links.start(host, halves),
+                Event::Failed(..) => {}
             },
             () = &mut quiet, if !is_told => {
                 is_told = true;
@@ -266,17 +266,11 @@ async fn attend(
             address.set_ip(peer.ip());
         }
         drop(events.send(Event::Arrived(host, address.to_string())));
-        let message = loop {
-            let known =
-                async { directory.wait_for(Option::is_some).await.ok().and_then(|known| known.clone()) };
-            tokio::select! {
-                Some(message) = known => break message,
-                message = receiver.next() => match message?.0 {
-                    Message::Alive => {}
-                    other => return Err(ConnectError::unexpected(other.name(), "a sign of life")),
-                },
-                () = tokio::time::sleep(between) => drop(sender.send(&Message::Alive).await?),
-            }
+        let known = async { directory.wait_for(Option::is_some).await.ok().and_then(|known| known.clone()) };
+        let message = match signs_of_life((&mut receiver, &mut sender), between, known).await? {
+            Heard::End(Some(message)) => message,
+            Heard::End(None) => return Ok(()),
+            Heard::Message(other) => return Err(ConnectError::unexpected(other.name(), "a sign of life")),
         };
         let message = message.unwrap_or_else(|reason| Message::Bye { reason, again: false });
         sender.send(&message).await.map(drop)
@@ -315,44 +309,56 @@ async fn follow(settings: &MeshSettings, until: Instant, watch: &mut dyn Watch) 
     let bound = Listener::bind(&listen, &certificate, (tokens.clone(), count), welcome).await;
     let mut listener = bound?;
     sender.send(&Message::Door { address: listener.address.to_string(), tokens: Vec::new() }).await?;
-    let (addresses, task) = directory((&mut receiver, &mut sender), silence / SIGNS).await?;
+    let never = std::future::pending::<std::convert::Infallible>();
+    let message = signs_of_life((&mut receiver, &mut sender), silence / SIGNS, never).await;
+    let (addresses, task) = match message {
+        Ok(Heard::Message(Message::Hosts { addresses, task })) => (addresses, task),
+        Ok(Heard::Message(Message::Bye { reason, .. })) => return Err(Apart::There(reason)),
+        Ok(Heard::Message(other)) => {
+            return Err(ConnectError::unexpected(other.name(), "the addresses of all hosts").into());
+        }
+        Err(error) => return Err(Apart::There(error.to_string())),
+    };
+    // From here on, host 0 expects signs of life, and tells failures.
+    let links = Links::new(count, silence);
+    links.start(0, (receiver, sender));
     let (events, mut ready) = mpsc::unbounded_channel();
     for (host, address) in (0..me).zip(addresses).skip(1) {
         let (token, hello, events) = (tokens[me as usize].clone(), hello.clone(), events.clone());
         tokio::spawn(async move {
-            let event = match reach(&address, &token, hello).await {
-                Ok(halves) => Event::Ready(host, halves),
-                Err(error) => Event::Failed(error),
+            let reached = reach(&address, &token, hello, until).await;
+            let unreached = |error| {
+                let reason = format!("host {me} cannot reach it at {address} ({error})");
+                Event::Failed(host, format!("{reason}; check the network between the two hosts"))
             };
-            drop(events.send(event));
+            drop(events.send(reached.map_or_else(unreached, |halves| Event::Ready(host, halves))));
         });
     }
-    let mut halves: Vec<Option<Halves>> = (0..count).map(|_| None).collect();
-    halves[0] = Some((receiver, sender));
-    loop {
-        let missing = (0..).zip(&halves).filter(|(host, halves)| *host != me && halves.is_none());
-        let missing: Vec<u32> = missing.map(|(host, _)| host).collect();
-        if missing.is_empty() {
-            return Ok(Gathered { me, task, silence, halves });
-        }
+    while !links.missing(me).is_empty() && !links.have_failed() {
         tokio::select! {
             Some(Joined { seat, receiver, sender, .. }) = listener.next() => {
-                halves[seat.token as usize] = Some((receiver, sender));
+                links.start(seat.token, (receiver, sender));
                 std::mem::forget(seat);
             }
             Some(event) = ready.recv() => match event {
-                Event::Ready(host, both) => halves[host as usize] = Some(both),
-                Event::Failed(error) => return Err(error.into()),
+                Event::Ready(host, halves) => links.start(host, halves),
+                Event::Failed(host, reason) => {
+                    links.end(Some((host, &reason))).await;
+                    return Err(Apart::Failed(host, reason));
+                }
                 Event::Arrived(..) | Event::Left(_) => {}
             },
+            () = tokio::time::sleep(AGAIN) => {}
             () = tokio::time::sleep_until(until.into()) => {
-                return Err(Apart::Here(failed(format!(
-                    "host {me} cannot reach the hosts {}, which host 0 can reach; check the network between them",
-                    names(missing)
-                ))));
+                let missing = links.missing(me).first().copied().unwrap_or_default();
+                let reason = format!("it has not connected to host {me}; check the network between the two hosts");
+                links.end(Some((missing, &reason))).await;
+                return Err(Apart::Failed(missing, reason));
             }
         }
     }
+    // A failure is reported by the run.
+    Ok(Gathered { me, count, task, links })
 }
 
 /// Returns the first message of this host, without the proof.
@@ -384,7 +390,10 @@ async fn reach_first(
                 };
                 let mut waits =
                     || watch.tell(&format!("all places of the run at {place} are taken; waiting for one"));
-                match dial(&address, &tokens, hello(), Duration::ZERO, &mut waits).await {
+                let dialled = dial(&address, &tokens, hello(), Duration::ZERO, &mut waits);
+                let late =
+                    Err(ConnectError::Slow { what: "the answer of host 0", allowed: settings.patience });
+                match tokio::time::timeout_at(until.into(), dialled).await.unwrap_or(late) {
                     Ok(dialled) => return Ok((dialled, secret)),
                     Err(error @ ConnectError::Refused { again: false, .. }) => return Err(error.into()),
                     // A folder may have the address and the secret of an earlier run.
@@ -415,34 +424,45 @@ async fn reach_first(
     }
 }
 
-/// Waits until host 0 sends the addresses of all hosts. Also returns what it tells about the run.
-async fn directory(
+/// End of an exchange of signs of life.
+enum Heard<T> {
+    /// Another message has arrived.
+    Message(Message),
+    /// The future at the call has ended.
+    End(T),
+}
+
+/// Exchanges signs of life over a connection, until another message arrives or `until` ends.
+async fn signs_of_life<T>(
     (receiver, sender): (&mut Receiver, &mut Sender),
     between: Duration,
-) -> Result<(Vec<String>, Bytes), Apart> {
-    let ended = |reason| Err(Apart::There(reason));
+    until: impl Future<Output = T>,
+) -> Result<Heard<T>, ConnectError> {
+    // The silence of the other end counts from its last byte, so this future must not be dropped.
+    let reading = async {
+        loop {
+            match receiver.next().await?.0 {
+                Message::Alive => {}
+                other => return Ok(other),
+            }
+        }
+    };
+    let (mut reading, mut until) = (std::pin::pin!(reading), std::pin::pin!(until));
     loop {
         tokio::select! {
-            message = receiver.next() => match message {
-                Ok((Message::Alive, _)) => {}
-                Ok((Message::Hosts { addresses, task }, _)) => return Ok((addresses, task)),
-                Ok((Message::Bye { reason, .. }, _)) => return ended(reason),
-                Ok((other, _)) => {
-                    return Err(ConnectError::unexpected(other.name(), "the addresses of all hosts").into());
-                }
-                Err(error) => return ended(error.to_string()),
-            },
-            () = tokio::time::sleep(between) => {
-                // The end of the connection is reported by the receiver.
-                drop(sender.send(&Message::Alive).await);
-            }
+            message = &mut reading => return message.map(Heard::Message),
+            ended = &mut until => return Ok(Heard::End(ended)),
+            // A message that has begun is sent completely. The receiver reports the end of the
+            // connection.
+            () = tokio::time::sleep(between) => drop(sender.send(&Message::Alive).await),
         }
     }
 }
 
-/// Connects this host to the host at `address`, which listens already.
-async fn reach(address: &str, token: &Token, hello: Hello) -> Result<Halves, ConnectError> {
+/// Connects this host to the host at `address`, which listens already. Tries again until `until`.
+async fn reach(address: &str, token: &Token, hello: Hello, until: Instant) -> Result<Halves, ConnectError> {
+    let left = until.saturating_duration_since(Instant::now());
     let tokens = std::slice::from_ref(token);
-    let Dialled { receiver, sender, .. } = dial(address, tokens, hello, QUIET, || {}).await?;
+    let Dialled { receiver, sender, .. } = dial(address, tokens, hello, left, || {}).await?;
     Ok((receiver, sender))
 }

@@ -21,11 +21,9 @@ pub struct Mesh {
     pub me: u32,
     /// Number of hosts.
     pub count: u32,
-    /// What host 0 has told all hosts about the run.
+    /// Task of the run, as host 0 has told it.
     pub task: Bytes,
-    shared: Arc<Shared>,
-    /// Tasks of the connections, which end with them.
-    tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    links: Links,
     runtime: Option<tokio::runtime::Runtime>,
 }
 
@@ -111,6 +109,70 @@ async fn converse(
     }
 }
 
+/// Connections that exchange messages, from the moment at which each of them is ready.
+pub(super) struct Links {
+    shared: Arc<Shared>,
+    /// Tasks of the connections, which end with them.
+    tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+}
+
+impl Links {
+    /// Creates the table of connections to `count` hosts. A host is considered failed after the time
+    /// `silence` without a byte.
+    pub(super) fn new(count: u32, silence: Duration) -> Self {
+        let peers = Mutex::new((0..count).map(|_| None).collect());
+        let (arrivals, over) = (Arrivals::default(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { arrivals, peers, over, silence });
+        Self { shared, tasks: Mutex::default() }
+    }
+
+    /// Begins to exchange messages with `host`.
+    pub(super) fn start(&self, host: u32, halves: (Receiver, Sender)) {
+        let (out, queued) = outgoing::queues();
+        if let Some(place) = self.shared.peers().get_mut(host as usize) {
+            *place = Some(out);
+        }
+        self.tasks().push(tokio::spawn(converse(self.shared.clone(), host, halves, queued)));
+    }
+
+    /// Returns the hosts other than `me` without a connection, in ascending order.
+    pub(super) fn missing(&self, me: u32) -> Vec<u32> {
+        let peers = self.shared.peers();
+        let missing = (0..).zip(&*peers).filter(|(host, peer)| *host != me && peer.is_none());
+        missing.map(|(host, _)| host).collect()
+    }
+
+    /// Returns true if a host has failed since its connection was ready. The inbox of the run gets
+    /// the failure.
+    pub(super) fn have_failed(&self) -> bool {
+        self.shared.arrivals.has_failure()
+    }
+
+    fn tasks(&self) -> std::sync::MutexGuard<'_, Vec<tokio::task::JoinHandle<()>>> {
+        // The list is consistent even after a panic.
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells all hosts which host has failed and why, or that the run has ended. Waits until the
+    /// connections have ended.
+    pub(super) async fn end(&self, failed: Option<(u32, &str)>) {
+        self.shared.over.store(true, Ordering::Release);
+        let peers = std::mem::take(&mut *self.shared.peers());
+        for peer in peers.into_iter().flatten() {
+            if let Some((host, reason)) = failed {
+                let (content, body) = (Exchanged::Failed { host }, reason.as_bytes().to_vec().into());
+                peer.send(Message::Exchange { pass: 0, content, body }, true);
+            }
+            peer.send(Message::Bye { reason: ENDED.to_owned(), again: false }, false);
+        }
+        let tasks = std::mem::take(&mut *self.tasks());
+        for task in tasks {
+            // A task ends with its connection.
+            drop(task.await);
+        }
+    }
+}
+
 impl Mesh {
     /// Connects this host to all others. `watch` gets a line that says what the host waits for.
     ///
@@ -119,50 +181,26 @@ impl Mesh {
     /// host is missing after [`MeshSettings::patience`].
     pub fn connect(settings: &MeshSettings, watch: &mut dyn Watch) -> Result<Self, Apart> {
         let runtime = runtime(1)?;
-        let Gathered { me, task, silence, halves } = runtime.block_on(gather(settings, watch))?;
-        let count = halves.len() as u32;
-        let (peers, over) = (Mutex::default(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { arrivals: Arrivals::default(), peers, over, silence });
-        let mut tasks = Vec::new();
-        for (host, halves) in (0..).zip(halves) {
-            let out = halves.map(|halves| {
-                let (out, queued) = outgoing::queues();
-                tasks.push(runtime.spawn(converse(shared.clone(), host, halves, queued)));
-                out
-            });
-            shared.peers().push(out);
-        }
-        Ok(Self { me, count, task, shared, tasks: Mutex::new(tasks), runtime: Some(runtime) })
+        let Gathered { me, count, task, links } = runtime.block_on(gather(settings, watch))?;
+        Ok(Self { me, count, task, links, runtime: Some(runtime) })
     }
 }
 
 impl Fabric for Mesh {
     fn send(&self, to: u32, message: Sent) {
         let Sent { pass, content, body } = message;
-        if let Some(Some(peer)) = self.shared.peers().get(to as usize) {
+        if let Some(Some(peer)) = self.links.shared.peers().get(to as usize) {
             peer.send(Message::Exchange { pass, content, body }, content.is_urgent());
         }
     }
 
     fn listen(&self, inbox: Inbox) {
-        self.shared.arrivals.listen(inbox);
+        self.links.shared.arrivals.listen(inbox);
     }
 
     fn end(&self, failed: Option<(u32, &str)>) {
-        self.shared.over.store(true, Ordering::Release);
-        for peer in self.shared.peers().drain(..).flatten() {
-            if let Some((host, reason)) = failed {
-                let (content, body) = (Exchanged::Failed { host }, reason.as_bytes().to_vec().into());
-                peer.send(Message::Exchange { pass: 0, content, body }, true);
-            }
-            peer.send(Message::Bye { reason: ENDED.to_owned(), again: false }, false);
-        }
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(runtime) = &self.runtime {
-            for task in tasks {
-                // A task ends with its connection.
-                drop(runtime.block_on(task));
-            }
+            runtime.block_on(self.links.end(failed));
         }
     }
 }

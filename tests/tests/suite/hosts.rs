@@ -204,3 +204,28 @@ fn decisions_of_a_run_are_those_of_all_hosts() {
         }
     }
 }
+
+/// A store whose parts are those of no order: the hosts begin at the parts, and compute the bits of one.
+#[test]
+fn a_divided_store_is_trained_by_its_parts() {
+    let (place, count) = (tempfile::tempdir().unwrap(), 3);
+    let path = place.path().join("parts");
+    let data = eciton_train::open(&cora(1).data).unwrap();
+    let parts: Vec<u32> = (0..data.vertices()).map(|v| if v % 5 == 0 { 0 } else { 1 + v % 2 }).collect();
+    let partition = eciton_graph::store::Partition::of_parts(&data, &parts, count).unwrap();
+    partition.write(&path, &data).unwrap();
+    let mut config = cora(4);
+    config.data.source = path.to_string_lossy().into_owned();
+    (config.run.threads, config.run.intervals) = (Some(1), Some(24));
+    assert_eq!(on_hosts(&config, count, 5), on_hosts(&config, 1, 0));
+    let hosts = Some(Hosts { me: 0, count, here: 1, saves: false, fabric: None });
+    let planned = eciton_train::plan(&config, &Options { hosts: hosts.clone(), ..options() }).unwrap();
+    let rows: Vec<u64> = planned.hosts.unwrap().hosts.iter().map(|host| host.rows).collect();
+    let sizes: Vec<u64> = partition.sizes(&data).iter().map(|part| part.rows.into()).collect();
+    for (found, wanted) in rows.iter().zip(&sizes) {
+        assert!(found.abs_diff(*wanted) <= u64::from(2 * data.vertices() / 24), "{rows:?}, {sizes:?}");
+    }
+    config.set("run.order=rabbit").unwrap();
+    let refused = eciton_train::plan(&config, &Options { hosts, ..options() }).err().unwrap().to_string();
+    assert!(refused.contains("in the order of its partition"), "{refused}");
+}

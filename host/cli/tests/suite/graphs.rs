@@ -34,6 +34,47 @@ const FILES: [(&str, &str, [u64; 6]); 3] = [
 ];
 
 #[test]
+fn a_data_set_is_divided_by_an_order_or_a_file() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    std::fs::write(folder.join("ring.txt"), FILES[2].1).unwrap();
+    let divide = |out: &str, hosts: &str, by: &str| {
+        run(folder, &["data", "partition", "ring.txt", out, "--hosts", hosts, "--by", by, "--json"])
+    };
+    let parts = |out: &str, by: &str| {
+        let (code, line, err) = divide(out, "2", by);
+        assert_eq!(code, Some(0), "{by}: {err}");
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        line["parts"].to_string()
+    };
+    let equal = r#"[{"edges":6,"ghosts":2,"rows":3},{"edges":6,"ghosts":2,"rows":3}]"#;
+    assert_eq!(parts("order", "natural"), equal);
+    // Each vertex of the ring has its neighbours in the other part.
+    std::fs::write(folder.join("by.txt"), "1\n0\n1\n0\n1\n0\n").unwrap();
+    let crossed = equal.replace("\"ghosts\":2", "\"ghosts\":3");
+    assert_eq!(parts("file", "by.txt"), crossed);
+    let stat = works(folder, &["data", "stat", "file"]);
+    assert!(stat.contains("vertices") && stat.contains('6'), "{stat}");
+    for (text, hosts, words) in [
+        ("1\n0\n1\n0\n1\n", "2", "it has 5 lines, expected one for each of the 6 vertices"),
+        ("1\n0\n1\nx\n1\n0\n", "2", "line 4: expected the number of a part, found \"x\""),
+        ("1\n0\n1\n0\n1\n2\n", "2", "expected parts from 0 to 1, found part 2"),
+        ("1\n0\n1\n0\n1\n0\n", "3", "none of part 2"),
+    ] {
+        std::fs::write(folder.join("by.txt"), text).unwrap();
+        let (code, _, err) = divide("wrong", hosts, "by.txt");
+        assert!(code == Some(1) && err.contains("by.txt") && err.contains(words), "{words}: {err}");
+        assert!(!folder.join("wrong").exists());
+    }
+    let (code, _, err) = divide("wrong", "7", "natural");
+    assert!(code == Some(1) && err.contains('6') && err.contains('7'), "{err}");
+    let (code, _, err) = divide("order", "2", "natural");
+    assert!(code == Some(1) && err.contains("order"), "{err}");
+    let (code, _, err) = divide("wrong", "2", "other");
+    assert!(code == Some(2) && err.contains("rabbit, or the path of a file"), "{err}");
+}
+
+#[test]
 fn features_are_divided_by_their_sums_where_they_are_counts() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();

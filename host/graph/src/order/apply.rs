@@ -9,6 +9,8 @@ use super::lists::{permute_graph, shares};
 use crate::adjacency::Adjacency;
 use crate::dataset::{Dataset, DenseRows, EdgeFeatures, Features, SparseRows, Split, VertexIds};
 use crate::error::{Error, Place, Result};
+use crate::graphs::Graphs;
+use crate::labels::Labels;
 use eciton_input::threads::{on_threads, threads_for};
 
 /// Data set in another vertex order, with the permutation that leads back to the user's order.
@@ -35,7 +37,6 @@ pub struct Reordered {
 /// edge features have another number of rows than the graph has edges, or if a vertex of the split
 /// does not exist. Returns [`Error::Memory`] if a copy of dense features does not fit in memory.
 pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reordered> {
-    let old = permutation.old_of_new();
     let Dataset {
         name,
         graph,
@@ -50,22 +51,11 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
         unscaled,
         // The features are encoded already, and no code reads the table columns in another order.
         encoded: _,
+        // Parts are ranges of the earlier order.
+        parts: _,
     } = dataset;
-    permutation.check(labels.rows(), "labels", "labels")?;
-    let ids = match ids {
-        VertexIds::Dense => VertexIds::Numbers(old.iter().map(|&v| u64::from(v)).collect()),
-        VertexIds::Numbers(ids) => {
-            permutation.check(ids.len(), "ids", "ids")?;
-            VertexIds::Numbers(old.iter().map(|&v| ids[v as usize]).collect())
-        }
-        VertexIds::Words(mut ids) => {
-            permutation.check(ids.len(), "ids", "ids")?;
-            VertexIds::Words(old.iter().map(|&v| std::mem::take(&mut ids[v as usize])).collect())
-        }
-    };
-    let labels = labels.reordered(old);
-    let split = permute_split(&split, &permutation)?;
-    let graphs = graphs.map(|graphs| graphs.permuted(&permutation)).transpose()?;
+    let ByVertex { labels, split, graphs, ids } =
+        ByVertex { labels, split, graphs, ids }.permuted(&permutation)?;
     let moved = permute_graph(&graph, &permutation)?;
     let move_edges =
         |rows: EdgeFeatures| permute_edge_features(&rows, graph.incoming(), moved.incoming(), &permutation);
@@ -85,8 +75,42 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
         scaling,
         unscaled,
         encoded: None,
+        parts: Vec::new(),
     };
     Ok(Reordered { dataset, permutation })
+}
+
+/// The parts of a data set that have one entry for each vertex and are in memory.
+pub(crate) struct ByVertex {
+    pub(crate) labels: Labels,
+    pub(crate) split: Split,
+    pub(crate) graphs: Option<Graphs>,
+    pub(crate) ids: VertexIds,
+}
+
+impl ByVertex {
+    /// Returns the entries in the new order.
+    pub(crate) fn permuted(self, permutation: &Permutation) -> Result<Self> {
+        let old = permutation.old_of_new();
+        permutation.check(self.labels.rows(), "labels", "labels")?;
+        let ids = match self.ids {
+            VertexIds::Dense => VertexIds::Numbers(old.iter().map(|&v| u64::from(v)).collect()),
+            VertexIds::Numbers(ids) => {
+                permutation.check(ids.len(), "ids", "ids")?;
+                VertexIds::Numbers(old.iter().map(|&v| ids[v as usize]).collect())
+            }
+            VertexIds::Words(mut ids) => {
+                permutation.check(ids.len(), "ids", "ids")?;
+                VertexIds::Words(old.iter().map(|&v| std::mem::take(&mut ids[v as usize])).collect())
+            }
+        };
+        Ok(Self {
+            labels: self.labels.reordered(old),
+            split: permute_split(&self.split, permutation)?,
+            graphs: self.graphs.map(|graphs| graphs.permuted(permutation)).transpose()?,
+            ids,
+        })
+    }
 }
 
 /// Returns rows of `width` values in the user's order. Row v of the result is the row

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::section::{Section, Written};
+use super::section::{PIECE_BYTES, Section, Written};
 use crate::edge_features::check_columns;
 use crate::error::{Error, Place, Result};
 use crate::labels::MAX_LABEL_COLUMNS;
@@ -16,8 +16,8 @@ pub const DESCRIPTION: &str = "store.json";
 pub const FORMAT: &str = "eciton-store";
 /// Latest store version that this program reads. A store is written in the first version that
 /// supports its content, so that older programs can also read it. Version 1 has classes, 2 other
-/// labels, 3 edge features, 4 many graphs, and 5 corrections of features.
-pub const VERSION: u64 = 5;
+/// labels, 3 edge features, 4 many graphs, 5 corrections of features, and 6 parts for hosts.
+pub const VERSION: u64 = 6;
 /// Maximum total length of the names of classes and columns in a store, in bytes of JSON.
 pub const MAX_NAMES_BYTES: usize = 1 << 19;
 
@@ -33,7 +33,9 @@ const EDGES_VERSION: u64 = 3;
 const GRAPHS_VERSION: u64 = 4;
 /// First store version that supports corrections of features.
 const CORRECTIONS_VERSION: u64 = 5;
-const _: () = assert!(CORRECTIONS_VERSION == VERSION);
+/// First store version that supports parts for hosts.
+const PARTS_VERSION: u64 = 6;
+const _: () = assert!(PARTS_VERSION == VERSION);
 
 /// Format in which a store contains the features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +92,8 @@ pub(super) struct Description {
     pub(super) graphs: Option<Ids>,
     pub(super) ids: Ids,
     pub(super) names: Names,
+    /// First vertex of each part. Empty for a store without parts.
+    pub(super) parts: Vec<u32>,
     pub(super) sections: Vec<Written>,
 }
 
@@ -97,6 +101,7 @@ impl Description {
     /// Returns the first store version that supports the content of this store.
     fn version(&self) -> u64 {
         match (self.graphs, self.edge_features, self.labels) {
+            _ if !self.parts.is_empty() => PARTS_VERSION,
             _ if self.corrections > 0 => CORRECTIONS_VERSION,
             (Some(_), _, _) => GRAPHS_VERSION,
             (None, Some(_), _) => EDGES_VERSION,
@@ -161,11 +166,14 @@ impl Description {
 
     /// Returns the text of the file `store.json`.
     pub(super) fn to_text(&self) -> String {
-        let sections: Vec<Value> = self
-            .sections
-            .iter()
-            .map(|s| json!({"file": s.section.file(), "values": s.values, "crc32": s.crc32}))
-            .collect();
+        let section = |s: &Written| {
+            let mut section = json!({"file": s.section.file(), "values": s.values, "crc32": s.crc32});
+            if !self.parts.is_empty() {
+                section["pieces"] = s.pieces.clone().into();
+            }
+            section
+        };
+        let sections: Vec<Value> = self.sections.iter().map(section).collect();
         let features = json!({
             "kind": match self.features.0 {
                 Kind::Identity => "identity",
@@ -181,6 +189,9 @@ impl Description {
         });
         if self.corrections > 0 {
             all["features"]["corrections"] = self.corrections.into();
+        }
+        if !self.parts.is_empty() {
+            all["parts"] = self.parts.clone().into();
         }
         if let Some(columns) = self.edge_features {
             all["edge_features"] = json!({"columns": columns});
@@ -251,7 +262,7 @@ impl Description {
         };
         let version = fields.number("version")?;
         let has_edge_features = match version {
-            GRAPHS_VERSION | CORRECTIONS_VERSION => fields.json.contains_key("edge_features"),
+            GRAPHS_VERSION.. => fields.json.contains_key("edge_features"),
             _ => version == EDGES_VERSION,
         };
         let edge_features = match has_edge_features {
@@ -264,7 +275,7 @@ impl Description {
         };
         let labels = match version {
             CLASSES_VERSION => LabelKind::Classes(fields.small("classes")?),
-            EDGES_VERSION | GRAPHS_VERSION | CORRECTIONS_VERSION if fields.json.contains_key("classes") => {
+            EDGES_VERSION.. if fields.json.contains_key("classes") => {
                 LabelKind::Classes(fields.small("classes")?)
             }
             _ => {
@@ -290,20 +301,34 @@ impl Description {
             features: (kind, features.small("columns")?),
             corrections: match version {
                 CORRECTIONS_VERSION => features.number("corrections")?,
+                PARTS_VERSION if features.json.contains_key("corrections") => {
+                    features.number("corrections")?
+                }
                 _ => 0,
             },
             edge_features,
             graphs: match version {
                 GRAPHS_VERSION => Some(fields.object("graphs")?.ids()?),
-                CORRECTIONS_VERSION if fields.json.contains_key("graphs") => {
+                CORRECTIONS_VERSION.. if fields.json.contains_key("graphs") => {
                     Some(fields.object("graphs")?.ids()?)
                 }
                 _ => None,
             },
             ids: fields.ids()?,
             names: fields.names()?,
-            sections: fields.sections()?,
+            parts: match version {
+                PARTS_VERSION.. => fields.small_list("parts")?,
+                _ => Vec::new(),
+            },
+            sections: fields.sections(version >= PARTS_VERSION)?,
         };
+        let ascends = described.parts.is_sorted_by(|a, b| a < b);
+        let starts = described.parts.first().is_none_or(|first| *first == 0);
+        let last = described.parts.last().is_none_or(|last| u64::from(*last) < described.vertices);
+        if !(ascends && starts && last) {
+            let expected = format!("parts that ascend from 0, below {}", described.vertices);
+            return Err(wrong(fields.path, expected, format!("{:.60}", json!(described.parts).to_string())));
+        }
         crate::adjacency::check_vertices(described.vertices, || Place::whole(fields.file()))?;
         let same = |(written, expected): (&Written, &(Section, Option<u64>))| {
             written.section == expected.0 && expected.1.is_none_or(|n| n == written.values)
@@ -412,7 +437,15 @@ impl<'a> Fields<'a> {
         Ok(Self { json: self.get(key, "an object", Value::as_object)?, path: self.path })
     }
 
-    fn sections(&self) -> Result<Vec<Written>> {
+    /// Returns a list of numbers below 2^32.
+    fn small_list(&self, key: &str) -> Result<Vec<u32>> {
+        let number = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
+        let list = |value: &Value| value.as_array()?.iter().map(number).collect();
+        self.get(key, "a list of numbers below 2^32", list)
+    }
+
+    /// Returns the sections. Those of a store with parts have checksums of their pieces.
+    fn sections(&self, has_pieces: bool) -> Result<Vec<Written>> {
         let list = self.get("sections", "a list", Value::as_array)?;
         list.iter()
             .map(|section| {
@@ -424,7 +457,14 @@ impl<'a> Fields<'a> {
                 let Some(&section) = Section::ALL.iter().find(|s| s.file() == file) else {
                     return Err(wrong(self.path, "known sections", format!("{file:.40}")));
                 };
-                Ok(Written { section, values: fields.number("values")?, crc32: fields.small("crc32")? })
+                let (values, crc32) = (fields.number("values")?, fields.small("crc32")?);
+                let pieces = if has_pieces { fields.small_list("pieces")? } else { Vec::new() };
+                let expected = values.saturating_mul(section.width()).div_ceil(PIECE_BYTES);
+                if has_pieces && pieces.len() as u64 != expected {
+                    let expected = format!("{expected} checksums of pieces of {file}");
+                    return Err(wrong(self.path, expected, pieces.len().to_string()));
+                }
+                Ok(Written { section, values, crc32, pieces })
             })
             .collect()
     }

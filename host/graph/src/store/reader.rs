@@ -61,6 +61,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
         graphs: files.graphs(&described)?,
         ids: files.ids(described.ids, Section::VERTEX_IDS)?,
         names: described.names.clone(),
+        parts: described.parts.clone(),
         ..Dataset::new(
             described.name.clone(),
             Graph::from_parts(incoming, outgoing)?,
@@ -89,7 +90,7 @@ impl<'a> Files<'a> {
                 let expected = format!("{} numbers of {width} bytes", written.values);
                 return Err(Error::malformed(place, expected, format!("{found} bytes")));
             }
-            Ok((*written, owner))
+            Ok((written.clone(), owner))
         };
         Ok(Self { path, sections: sections.iter().map(map).collect::<Result<_>>()? })
     }

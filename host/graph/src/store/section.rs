@@ -144,13 +144,18 @@ impl Section {
 }
 
 /// Section that has been written, with its length and checksum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) section: Section,
     /// Number of values in the section.
     pub(crate) values: u64,
     pub(crate) crc32: u32,
+    /// CRC-32 of each [`PIECE_BYTES`] of the section. Empty for a store without parts.
+    pub(crate) pieces: Vec<u32>,
 }
+
+/// Size of the pieces of a section that have a checksum of their own, in bytes.
+pub(crate) const PIECE_BYTES: u64 = 64 << 20;
 
 /// Number of bytes that are buffered before they are written to the file.
 const BUFFER_BYTES: usize = 1 << 18;
@@ -160,7 +165,12 @@ pub(crate) struct SectionWriter<T> {
     section: Section,
     path: PathBuf,
     file: BufWriter<File>,
+    /// Checksum of the complete pieces.
     crc32: crc32fast::Hasher,
+    /// Checksums of the complete pieces.
+    pieces: Vec<u32>,
+    /// Checksum of the bytes of the current piece, and their number.
+    piece: (crc32fast::Hasher, u64),
     values: u64,
     element: PhantomData<T>,
 }
@@ -171,15 +181,32 @@ impl<T: Plain> SectionWriter<T> {
         debug_assert_eq!(section.file().rsplit_once('.').map(|f| f.1), Some(T::NAME));
         let file = File::create(&path).map_err(|source| Error::Write { path: path.clone(), source })?;
         let file = BufWriter::with_capacity(BUFFER_BYTES, file);
-        Ok(Self { section, path, file, crc32: crc32fast::Hasher::new(), values: 0, element: PhantomData })
+        let (crc32, piece) = (crc32fast::Hasher::new(), (crc32fast::Hasher::new(), 0));
+        Ok(Self { section, path, file, crc32, pieces: Vec::new(), piece, values: 0, element: PhantomData })
     }
 
     /// Appends values to the section.
     pub(crate) fn write(&mut self, values: &[T]) -> Result<()> {
         let bytes = bytes_of(values);
-        self.crc32.update(bytes);
+        let mut left = bytes;
+        while !left.is_empty() {
+            let room = PIECE_BYTES - self.piece.1;
+            let (now, after) = left.split_at(left.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
+            self.piece.0.update(now);
+            self.piece.1 += now.len() as u64;
+            if self.piece.1 == PIECE_BYTES {
+                self.end_piece();
+            }
+            left = after;
+        }
         self.values += values.len() as u64;
         self.file.write_all(bytes).map_err(|source| Error::Write { path: self.path.clone(), source })
+    }
+
+    fn end_piece(&mut self) {
+        let (piece, _) = std::mem::replace(&mut self.piece, (crc32fast::Hasher::new(), 0));
+        self.crc32.combine(&piece);
+        self.pieces.push(piece.finalize());
     }
 
     /// Returns the number of values that have been written.
@@ -190,7 +217,11 @@ impl<T: Plain> SectionWriter<T> {
     /// Writes the values that are still buffered, and returns the length and checksum of the
     /// section.
     pub(crate) fn finish(mut self) -> Result<Written> {
+        if self.piece.1 > 0 {
+            self.end_piece();
+        }
         self.file.flush().map_err(|source| Error::Write { path: self.path, source })?;
-        Ok(Written { section: self.section, values: self.values, crc32: self.crc32.finalize() })
+        let (crc32, pieces) = (self.crc32.finalize(), self.pieces);
+        Ok(Written { section: self.section, values: self.values, crc32, pieces })
     }
 }

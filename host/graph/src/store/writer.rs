@@ -46,6 +46,7 @@ pub struct Writer {
     graphs: Option<Ids>,
     ids: Ids,
     names: Names,
+    parts: Vec<u32>,
     sections: Vec<Written>,
 }
 
@@ -68,6 +69,7 @@ impl Writer {
             graphs: None,
             ids: Ids::Dense,
             names: Names::default(),
+            parts: Vec::new(),
             sections: Vec::new(),
         })
     }
@@ -95,7 +97,7 @@ impl Writer {
     }
 
     /// Returns true if two finished sections contain the same bytes.
-    pub(crate) fn same(&self, a: Written, b: Written) -> Result<bool> {
+    pub(crate) fn same(&self, a: &Written, b: &Written) -> Result<bool> {
         if (a.values, a.crc32) != (b.values, b.crc32) {
             return Ok(false);
         }
@@ -173,7 +175,8 @@ impl Writer {
         }
     }
 
-    fn corrections(&mut self, corrections: &Corrections) -> Result<()> {
+    /// Writes the corrections of the features.
+    pub(super) fn corrections(&mut self, corrections: &Corrections) -> Result<()> {
         let all = corrections.entries();
         self.corrections = all.len() as u64;
         if all.is_empty() {
@@ -277,6 +280,16 @@ impl Writer {
         Ok(())
     }
 
+    /// Adds sparse features with `columns` columns, whose sections have already been written.
+    pub(super) fn sparse(&mut self, columns: u32) {
+        self.features = (Kind::Sparse, columns);
+    }
+
+    /// Sets the first vertex of each part. If this function is not called, the store has no parts.
+    pub(super) fn parts(&mut self, firsts: &[u32]) {
+        self.parts = firsts.to_vec();
+    }
+
     /// Sets the names of classes and columns, which are numbers by default. A list of names is not
     /// stored if the total exceeds [`MAX_NAMES_BYTES`](super::MAX_NAMES_BYTES).
     pub fn names(&mut self, names: &Names) {
@@ -335,13 +348,14 @@ impl Writer {
             graphs: self.graphs,
             ids: self.ids,
             names: std::mem::take(&mut self.names),
+            parts: std::mem::take(&mut self.parts),
             sections: Vec::new(),
         };
         for (section, values) in all.expected() {
             let written = sections.iter().find(|s| s.section == section);
             let found = written.map_or(0, |s| s.values);
             match written {
-                Some(written) if values.is_none_or(|v| v == found) => all.sections.push(*written),
+                Some(written) if values.is_none_or(|v| v == found) => all.sections.push(written.clone()),
                 _ => return Err(mismatch(section, found, values.unwrap_or(1))),
             }
         }

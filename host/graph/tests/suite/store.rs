@@ -271,10 +271,10 @@ fn foreign_folders_and_versions_are_named() {
     let file = path.join("store.json");
     let text = fs::read_to_string(&file).unwrap();
     let refusal = |text: &str| with_file(&path, &file, text.as_bytes()).unwrap_err();
-    let later = text.replace("\"version\": 1", "\"version\": 6");
+    let later = text.replace("\"version\": 1", "\"version\": 7");
     assert_ne!(later, text);
     let error = refusal(&later);
-    assert!(matches!(error, Error::StoreVersion { found: 6, known: 5, .. }), "{error}");
+    assert!(matches!(error, Error::StoreVersion { found: 7, known: 6, .. }), "{error}");
     assert!(error.to_string().contains("convert the data again"), "{error}");
     for (from, to, expected) in [
         ("eciton-store", "other", "eciton-store"),

@@ -1,8 +1,10 @@
 //! Checks that several hosts can train a model.
 
+use eciton_graph::dataset::Dataset;
 use eciton_program::{Program, Scope};
-use eciton_recipe::Config;
+use eciton_recipe::{Config, VertexOrder};
 
+use super::connections::Hosts;
 use crate::data::Inputs;
 use crate::error::{Error, Result};
 
@@ -19,6 +21,21 @@ pub(crate) fn check(program: &Program) -> Result<()> {
         "the stage `{}` reads all rows, and several hosts cannot do that yet; use a model without \
          normalisation over rows (`model.norm`), or train on one host",
         stage.name
+    )))
+}
+
+/// Checks that several hosts do not move the rows of a store that was divided among them.
+///
+/// # Errors
+/// Returns [`Error::Hosts`] if the run has several hosts, parts and an order.
+pub(crate) fn check_order(dataset: &Dataset, hosts: Option<&Hosts>, order: VertexOrder) -> Result<()> {
+    if hosts.is_none() || dataset.parts.is_empty() || order == VertexOrder::Natural {
+        return Ok(());
+    }
+    Err(Error::Hosts(format!(
+        "the rows of `{}` are in the order of its partition; remove `run.order`, or partition the data set again \
+         with another --by",
+        dataset.name
     )))
 }
 

@@ -16,14 +16,17 @@ pub(crate) struct Cut {
 
 impl Cut {
     /// Divides the intervals so that all hosts have about the same number of atoms, which are of
-    /// about equal work.
+    /// about equal work. If the data set was divided into as many parts, the hosts begin as near to
+    /// the first rows `parts` as intervals do.
     ///
     /// # Errors
     /// Returns [`Error::Hosts`] if there are fewer intervals than hosts.
-    pub(crate) fn new((intervals, tree): (&[Interval], Tree), hosts: u32) -> Result<Self> {
+    pub(crate) fn new((intervals, tree): (&[Interval], Tree), parts: &[u32], hosts: u32) -> Result<Self> {
         let start =
             |interval: &Interval| interval.nodes.first().map_or(tree.atoms(), |node| tree.span(*node).start);
         let starts: Vec<u32> = intervals.iter().map(start).chain([tree.atoms()]).collect();
+        let rows: Vec<usize> = intervals.iter().map(|interval| interval.rows.start).collect();
+        let parts = if parts.len() == hosts as usize { parts } else { &[] };
         let intervals = intervals.len() as u32;
         if intervals < hosts {
             return Err(Error::Hosts(format!(
@@ -34,7 +37,10 @@ impl Cut {
         let mut firsts = vec![0];
         for host in 1..hosts {
             let wanted = u64::from(tree.atoms()) * u64::from(host) / u64::from(hosts);
-            let distance = |at: &u32| u64::from(starts[*at as usize]).abs_diff(wanted);
+            let distance = |at: &u32| match parts.get(host as usize) {
+                Some(&first) => rows[*at as usize].abs_diff(first as usize) as u64,
+                None => u64::from(starts[*at as usize]).abs_diff(wanted),
+            };
             let before = firsts.last().copied().unwrap_or(0);
             let all = before + 1..=intervals - (hosts - host);
             firsts.push(all.min_by_key(distance).unwrap_or(before + 1));

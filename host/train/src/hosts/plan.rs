@@ -44,7 +44,7 @@ impl HostsPlan {
         let (inputs, planned) = (&draft.inputs, &draft.planned);
         check_data(config, inputs)?;
         check(&planned.schedule)?;
-        let cut = Cut::new((&inputs.intervals, inputs.atoms.tree()), count)?;
+        let cut = Cut::new((&inputs.intervals, inputs.atoms.tree()), &inputs.dataset.parts, count)?;
         let rows = |host: u32| {
             let own = cut.of(host);
             let at = |interval: u32| inputs.intervals.get(interval as usize).map(|of| of.rows.clone());

@@ -84,6 +84,7 @@ impl Draft {
             }
             .and_then(|dataset| {
                 memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
+                hosts::check_order(&dataset, options.hosts.as_ref(), config.run.order)?;
                 let scaled = eciton_runs::schema::scaled(&dataset);
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
                 // Each host of several needs intervals that can overlap with the transfer of rows.
@@ -136,7 +137,8 @@ impl Draft {
             None => inputs,
             Some(hosts) => {
                 hosts::check_data(config, &inputs)?;
-                let cut = Cut::new((&inputs.intervals, inputs.atoms.tree()), hosts.count)?;
+                let cut =
+                    Cut::new((&inputs.intervals, inputs.atoms.tree()), &inputs.dataset.parts, hosts.count)?;
                 inputs.on_host(cut, hosts.me)?
             }
         };
