@@ -8,7 +8,7 @@ use eciton_recipe::Config;
 use crate::arguments::{self, Command};
 use crate::failure::Failure;
 use crate::hosts::{Joined, Task};
-use crate::output::Output;
+use crate::output::{Output, tell};
 use crate::{resume, train};
 
 /// Arguments of `eciton host`.
@@ -62,6 +62,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     config.hosts.listen.clone_from(&arguments.listen);
     config.hosts.wait_s = arguments.wait;
     let (joined, Task { mut words, recipe }) = Joined::join_as_guest(&config, arguments.child)?;
+    if !arguments.child {
+        let (me, count) = (joined.hosts.me, joined.hosts.count);
+        tell(format_args!("this is host {me} of {count}, which train together until host 0 ends the run"));
+    }
     let folder = tempfile::tempdir()?;
     if let Some(recipe) = recipe {
         let path = folder.path().join("run.toml");

@@ -109,6 +109,8 @@ impl Others {
         let folder = tempfile::Builder::new().prefix("eciton-hosts-").tempdir()?;
         config.hosts.rendezvous = Some(folder.path().to_string_lossy().into_owned());
         config.hosts.listen.get_or_insert_with(|| "127.0.0.1:0".to_owned());
+        // The folder, which only this user can read, has a secret of its own.
+        config.hosts.secret = None;
         let mut others = Self { children: Vec::new(), _folder: None };
         let [first, more @ ..] = program else { return Ok(others) };
         for _ in 0..count {
