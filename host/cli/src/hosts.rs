@@ -63,7 +63,7 @@ pub(crate) fn remember(words: &[OsString]) {
     WORDS.get_or_init(|| words.to_vec());
 }
 
-/// What the hosts of a run do, which host 0 tells the others.
+/// Task of the hosts of a run, which host 0 tells the others.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// Words of the command line, without the name of the program.
@@ -72,7 +72,7 @@ pub(crate) struct Task {
     pub(crate) recipe: Option<String>,
 }
 
-/// How this process starts the program `eciton`, and what the hosts of its run do.
+/// Words that start the program `eciton` from this process, and the task of the hosts.
 #[derive(Debug)]
 struct Call {
     /// Path of the executable file, followed by the words that precede those of `eciton`. In a
@@ -203,8 +203,7 @@ impl Joined {
     }
 
     /// Connects this process to a run whose other hosts it does not know. Host 0 assigns its index.
-    /// Also returns the task of the run. `is_child` is true if host 0 has started
-    /// this process.
+    /// Also returns the task of the run. `is_child` is true if host 0 has started this process.
     ///
     /// # Errors
     /// Returns [`Failure::Failed`] if host 0 cannot be reached or has ended the run.

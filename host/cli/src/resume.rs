@@ -32,8 +32,8 @@ pub(crate) struct Arguments {
     /// started all of them. Without --rendezvous, all hosts are on this machine [default: one host]
     #[arg(long, value_name = "N|env", conflicts_with_all = ["lanes", "workers", "width", "trace", "tensorboard"])]
     hosts: Option<hosts::Wanted>,
-    /// Where the hosts learn the address of host 0: a folder that all share, s3://BUCKET/PREFIX, or
-    /// tcp://HOST:PORT
+    /// Place at which the hosts learn the address of host 0: a folder that all share,
+    /// s3://BUCKET/PREFIX, or tcp://HOST:PORT
     #[arg(long, value_name = "PLACE", requires = "hosts")]
     rendezvous: Option<String>,
     /// Use a new kernel instance for every task; slower, with identical results

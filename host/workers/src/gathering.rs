@@ -1,4 +1,4 @@
-//! How the hosts of a run connect to each other.
+//! Connecting of the hosts of a run to each other.
 //!
 //! All hosts derive one certificate, and a token for each host, from the secret of the run. Host 0
 //! listens at an address that the others learn at the [`MeetingPlace`]. Each of them connects to
@@ -254,7 +254,6 @@ async fn attend(
 ) {
     let Joined { seat, peer, mut receiver, mut sender, .. } = joined;
     let host = seat.token;
-    let leave = |_| Event::Left(host);
     let attended = async {
         let mut address: SocketAddr = match receiver.next().await?.0 {
             Message::Door { address, .. } => {
@@ -281,7 +280,7 @@ async fn attend(
             std::mem::forget(seat);
             Event::Ready(host, (receiver, sender))
         }
-        Err(error) => leave(error),
+        Err(_) => Event::Left(host),
     };
     // The channel is closed once host 0 has given up.
     drop(events.send(event));
@@ -306,8 +305,7 @@ async fn follow(settings: &MeshSettings, until: Instant, watch: &mut dyn Watch) 
     let certificate = secret.certificate()?;
     let tokens = tokens(&secret, &certificate, count);
     let hello = hello();
-    let bound = Listener::bind(&listen, &certificate, (tokens.clone(), count), welcome).await;
-    let mut listener = bound?;
+    let mut listener = Listener::bind(&listen, &certificate, (tokens.clone(), count), welcome).await?;
     sender.send(&Message::Door { address: listener.address.to_string(), tokens: Vec::new() }).await?;
     let never = std::future::pending::<std::convert::Infallible>();
     let message = signs_of_life((&mut receiver, &mut sender), silence / SIGNS, never).await;
@@ -319,6 +317,8 @@ async fn follow(settings: &MeshSettings, until: Instant, watch: &mut dyn Watch) 
         }
         Err(error) => return Err(Apart::There(error.to_string())),
     };
+    // The time that this host has waited for the others does not count.
+    let until = Instant::now() + settings.patience;
     // From here on, host 0 expects signs of life, and tells failures.
     let links = Links::new(count, silence);
     links.start(0, (receiver, sender));

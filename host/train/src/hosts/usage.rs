@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::link::Link;
 use crate::error::{Error, Result};
 
-/// What a host has used.
+/// Usage of a host.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct HostUsage {
     /// Number of completed tasks.
