@@ -227,7 +227,7 @@ def start_hosts(net, count, folder, *words):
 
 def ours(net, count):
     """Trains with hosts, and returns a row."""
-    plan = {"start_bytes": 0, "hosts": [{"step_bytes": [0], "evaluation_bytes": [0]}]}
+    plan = {"hosts": [{"start_bytes": [0], "step_bytes": [0], "evaluation_bytes": [0]}]}
     if count > 1:
         plan = json.loads(call(ECITON, "plan", *model(count), "--hosts", count, "--json"))["hosts"]
     steps, samples, summary, begun = [one["step_bytes"] for one in plan["hosts"]], [], {}, net.carried()
@@ -244,11 +244,12 @@ def ours(net, count):
             raise SystemExit(f"{count} hosts ended with {codes}: " + "".join(file.read_text() for file in errors))
     # The last epoch is left out, because an evaluation follows it.
     seconds, (first, last) = [one[0] for one in samples[WARMUP:]], (samples[WARMUP - 1], samples[-1])
-    total = lambda host, to: plan["start_bytes"] + a.epochs * steps[host][to] + plan["hosts"][host]["evaluation_bytes"][to]
+    total = lambda host, to: plan["hosts"][host]["start_bytes"][to] + a.epochs * steps[host][to] + plan["hosts"][host]["evaluation_bytes"][to]
     found = summary.get("hosts") or []
     as_planned = lambda one: (one["sent_bytes"], one["received_bytes"]) == (total(0, one["host"]), total(one["host"], 0))
     equal = len(found) == count - 1 and all(map(as_planned, found))
-    beside = sum(plan["start_bytes"] + bytes for bytes in plan["hosts"][0]["evaluation_bytes"][1:])
+    zero = plan["hosts"][0]
+    beside = sum(zero["start_bytes"][1:]) + sum(zero["evaluation_bytes"][1:])
     # The link also carries handshakes and an evaluation. The overhead of a step is therefore that of the whole run.
     others = lambda host: [other for other in range(count) if other != host]
     planned = [(sum(total(host, to) for to in others(host)), sum(total(of, host) for of in others(host))) for host in range(count)]

@@ -216,10 +216,11 @@ fn print_hosts(plan: &HostsPlan, row: &mut impl FnMut(&str, String)) {
             others.map(|(to, count)| format!("{} to {to}", bytes(*count))).collect::<Vec<_>>().join(", ")
         };
         let text = format!(
-            "{at}: {}, {}, {} of other hosts; per step {}; per evaluation {}",
+            "{at}: {}, {}, {} of other hosts; at the start {}; per step {}; per evaluation {}",
             counted(host.rows, "row"),
             counted(host.edges, "edge"),
             counted(host.ghosts, "row"),
+            to(&host.start_bytes),
             to(&host.step_bytes),
             to(&host.evaluation_bytes)
         );

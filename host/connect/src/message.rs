@@ -13,7 +13,7 @@ use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
 /// Version of the protocol, which must be the same at both ends.
-pub(crate) const VERSION: u32 = 12;
+pub(crate) const VERSION: u32 = 13;
 
 /// First message of a worker, with which it proves its token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

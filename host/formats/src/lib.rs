@@ -163,18 +163,26 @@ pub fn open_with(path: &Path, name: Option<&str>, request: Request<'_>) -> Resul
     Ok(data)
 }
 
+/// Keeps or drops the self-loops of a store as requested.
+///
+/// # Errors
+/// Returns an error if the lists without self-loops do not fit into memory.
+pub fn settled_store(data: Dataset, self_loops: Option<SelfLoops>) -> Result<Dataset> {
+    if self_loops == Some(SelfLoops::Keep) && edge_rule::loops(&data.graph) == 0 {
+        eciton_input::notes::fact(format!(
+            "{}: the store has no self-loops; if it was converted without them, convert it again with \
+                 --self-loops keep",
+            data.name
+        ));
+    }
+    edge_rule::settle(data, self_loops.unwrap_or(SelfLoops::Keep), true)
+}
+
 /// Keeps or drops the self-loops of a data set as requested. Readers return all self-loops.
 fn settled(path: &Path, data: Dataset, self_loops: Option<SelfLoops>) -> Result<Dataset> {
     let has = |name: &str| path.join(name).exists();
     if has(store::DESCRIPTION) {
-        if self_loops == Some(SelfLoops::Keep) && edge_rule::loops(&data.graph) == 0 {
-            eciton_input::notes::fact(format!(
-                "{}: the store has no self-loops; if it was converted without them, convert it again with \
-                 --self-loops keep",
-                data.name
-            ));
-        }
-        return edge_rule::settle(data, self_loops.unwrap_or(SelfLoops::Keep), true);
+        return settled_store(data, self_loops);
     }
     let own = match path.is_dir() {
         true => has("indptr.npy") || folder::has_edges(path),

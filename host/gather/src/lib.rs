@@ -56,7 +56,7 @@ use eciton_tensor::half::HalfViewMut;
 use eciton_tensor::simd::{Level, dispatch, level};
 use eciton_tensor::{Buffer, ViewMut};
 
-use crate::adjacency::{Adjacency, Graph};
+use crate::adjacency::Adjacency;
 use blocked::{Scratch, left, pack};
 use cache::Caches;
 use kernel::{Element, Job, SCALED, WEIGHTED};
@@ -94,19 +94,20 @@ pub enum EdgeWeights<'a> {
 }
 
 /// Returns `(deg(v) + 1)^-1/2` for every vertex v, where deg is the in-degree. These are the
-/// factors of the symmetric normalisation with self-loops.
-pub fn symmetric_scale(graph: &Graph) -> Vec<f32> {
-    (0..graph.vertices()).map(|v| (1.0 / (f64::from(graph.in_degree(v)) + 1.0).sqrt()) as f32).collect()
+/// factors of the symmetric normalisation with self-loops. `offsets` are those of the lists of
+/// in-neighbours.
+pub fn symmetric_scale(offsets: &[u64]) -> Vec<f32> {
+    offsets.windows(2).map(|ends| (1.0 / ((ends[1] - ends[0]) as f64 + 1.0).sqrt()) as f32).collect()
 }
 
-/// Returns `1 / deg(v)` for every list, or 0 for an empty list. If `with_self` is true, the vertex
+/// Returns `1 / deg(v)` for every list, or 0 for an empty list. The lists start at `offsets`. If `with_self` is true, the vertex
 /// itself counts as a term. The gradient of a mean multiplies its source rows by these factors.
-pub fn inverse_degrees(lists: &Adjacency, with_self: bool) -> Vec<f32> {
+pub fn inverse_degrees(offsets: &[u64], with_self: bool) -> Vec<f32> {
     let inverse = |ends: &[u64]| match ends[1] - ends[0] + u64::from(with_self) {
         0 => 0.0,
         degree => 1.0 / degree as f32,
     };
-    lists.offsets().windows(2).map(inverse).collect()
+    offsets.windows(2).map(inverse).collect()
 }
 
 /// Gather over adjacency lists, with its reduction and edge weights. The value is cheap to create

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use eciton_tensor::{Plain, Slab, bytes_of};
 
-use crate::dataset::{Dataset, Features, Labels, VertexIds};
+use crate::dataset::{Dataset, Features, Held, Labels, VertexIds};
 use eciton_input::threads::{on_threads, threads_for};
 
 /// Number of bytes that a thread reads from a section at a time.
@@ -41,12 +41,21 @@ pub struct Checksum {
 /// Sections whose checksums are requested, with the checksums that are already known.
 #[derive(Default)]
 struct Sections<'a> {
-    all: Vec<(Part, &'a [u8], Option<u32>)>,
+    all: Vec<(Part, &'a [u8], Option<Checksum>)>,
 }
 
 impl<'a> Sections<'a> {
     fn slab<T: Plain>(&mut self, part: Part, slab: &'a Slab<T>) {
-        self.all.push((part, bytes_of(slab), slab.crc32()));
+        self.bytes(part, bytes_of(slab), slab.crc32());
+    }
+
+    fn bytes(&mut self, part: Part, bytes: &'a [u8], crc32: Option<u32>) {
+        let known = crc32.map(|crc32| Checksum { part, bytes: bytes.len() as u64, crc32 });
+        self.all.push((part, bytes, known));
+    }
+
+    fn known(&mut self, checksum: Checksum) {
+        self.all.push((checksum.part, &[], Some(checksum)));
     }
 
     fn values<T: Plain>(&mut self, part: Part, values: &'a [T]) {
@@ -56,9 +65,9 @@ impl<'a> Sections<'a> {
     fn checksums(self) -> Vec<Checksum> {
         let unknown = self.all.iter().filter(|(.., known)| known.is_none()).map(|(_, bytes, _)| *bytes);
         let mut unknown = crc32s(unknown.collect()).into_iter();
-        let checksum = |(part, bytes, known): (Part, &[u8], Option<u32>)| {
-            let crc32 = known.or_else(|| unknown.next()).unwrap_or_default();
-            Checksum { part, bytes: bytes.len() as u64, crc32 }
+        let checksum = |(part, bytes, known): (Part, &[u8], Option<Checksum>)| {
+            let computed = |crc32| Checksum { part, bytes: bytes.len() as u64, crc32 };
+            known.unwrap_or_else(|| computed(unknown.next().unwrap_or_default()))
         };
         self.all.into_iter().map(checksum).collect()
     }
@@ -69,14 +78,20 @@ impl<'a> Sections<'a> {
 #[must_use]
 pub fn for_dataset(dataset: &Dataset) -> Vec<Checksum> {
     let mut sections = Sections::default();
-    let (offsets, neighbours) = dataset.graph.incoming().slabs();
-    sections.slab(Part::Graph, offsets);
-    sections.slab(Part::Graph, neighbours);
+    match &dataset.held {
+        Some(held) => held.checksums[..2].iter().for_each(|known| sections.known(*known)),
+        None => {
+            let (offsets, neighbours) = dataset.graph.incoming().slabs();
+            sections.slab(Part::Graph, offsets);
+            sections.slab(Part::Graph, neighbours);
+        }
+    }
     if let Some(graphs) = &dataset.graphs {
         sections.values(Part::Graph, graphs.standing_of_vertices());
     }
     let scaled = dataset.unscaled.as_deref();
-    let held = if scaled.is_some() { Vec::new() } else { for_features(&dataset.features) };
+    let held =
+        if scaled.is_some() { Vec::new() } else { for_features(&dataset.features, dataset.held.as_ref()) };
     if let Some(rows) = &dataset.edge_features {
         sections.slab(Part::EdgeFeatures, rows.slab());
     }
@@ -98,16 +113,17 @@ pub fn for_dataset(dataset: &Dataset) -> Vec<Checksum> {
     all
 }
 
-/// Returns the checksums of the sections of features, in their current form.
+/// Returns the checksums of the sections of features, in their current form. If only some rows are
+/// `held`, they are those of all rows.
 #[must_use]
-pub fn for_features(features: &Features) -> Vec<Checksum> {
+pub fn for_features(features: &Features, held: Option<&Held>) -> Vec<Checksum> {
     let mut sections = Sections::default();
-    match features {
-        Features::Dense(dense) => {
-            let bytes = bytes_of(dense.view().data());
-            sections.all.push((Part::Features, bytes, dense.buffer().crc32()));
+    match (features, held) {
+        (_, Some(held)) => sections.known(held.checksums[2]),
+        (Features::Dense(dense), None) => {
+            sections.bytes(Part::Features, bytes_of(dense.view().data()), dense.buffer().crc32());
         }
-        Features::Sparse(rows) => {
+        (Features::Sparse(rows), None) => {
             sections.slab(Part::Features, &rows.offsets);
             sections.slab(Part::Features, &rows.indices);
             sections.slab(Part::Features, &rows.values);

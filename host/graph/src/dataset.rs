@@ -9,10 +9,16 @@ pub use crate::scaling::{Moments, Scaling};
 pub use crate::split::{NO_LABEL, Split};
 pub use crate::vertex_ids::VertexIds;
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use eciton_tensor::Slab;
+
 use crate::adjacency::{Graph, check_vertices};
 use crate::checksum::Checksum;
 use crate::error::{Error, Place, Result};
 use crate::graphs::{Graphs, apart_error};
+use crate::summary::Summary;
 
 /// Data set for a prediction task on vertices or on whole graphs.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +54,27 @@ pub struct Dataset {
     /// First vertex of each part, if the data set is a store that was divided into parts for hosts.
     /// Otherwise empty.
     pub parts: Vec<u32>,
+    /// Rows whose lists and features are held, if a host has opened only its rows. `None` if all
+    /// are.
+    pub held: Option<Held>,
+}
+
+/// Rows of a data set that a host has opened, with facts about the whole data set. Labels, split and
+/// ids are those of all vertices. All other rows have empty lists and no features.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Held {
+    /// Rows with lists and features.
+    pub rows: Range<u32>,
+    /// Start of the list of in-neighbours of each vertex of the whole data set, as `[V + 1]`.
+    pub offsets: Slab<u64>,
+    /// Checksums of the offsets, of the neighbours and of the features of the whole data set.
+    pub checksums: [Checksum; 3],
+    /// Facts about the values of the whole data set.
+    pub summary: Summary,
+    /// Mean and standard deviation of each feature column over the training rows.
+    pub moments: Arc<Moments>,
+    /// Number of bytes that were read.
+    pub read_bytes: u64,
 }
 
 impl Dataset {
@@ -68,12 +95,24 @@ impl Dataset {
             unscaled: None,
             encoded: None,
             parts: Vec::new(),
+            held: None,
         }
     }
 
     /// Returns the number of vertices.
     pub fn vertices(&self) -> u32 {
         self.graph.vertices()
+    }
+
+    /// Returns the start of the list of in-neighbours of each vertex, also of those whose lists are
+    /// not held.
+    pub fn offsets(&self) -> &[u64] {
+        self.held.as_ref().map_or_else(|| self.graph.offsets(), |held| &held.offsets)
+    }
+
+    /// Returns the number of edges, also of those that are not held.
+    pub fn edges(&self) -> u64 {
+        self.offsets().last().copied().unwrap_or(0)
     }
 
     /// Checks that all parts of the data set fit together. There must be one row of features and of
@@ -88,7 +127,8 @@ impl Dataset {
         let part = |what: &str| format!("{} {what}", self.name);
         let vertices = self.vertices();
         check_vertices(u64::from(vertices), || Place::whole(part("graph")))?;
-        self.features.validate(vertices, &part("features"))?;
+        let held = self.held.as_ref().map_or(vertices, |held| held.rows.len() as u32);
+        self.features.validate(held, &part("features"))?;
         if let Some(rows) = &self.edge_features {
             rows.validate(self.graph.edges(), &part("edge features"))?;
         }

@@ -43,6 +43,7 @@ pub mod shuffle;
 pub mod split;
 pub mod stat;
 pub mod store;
+pub mod summary;
 mod vertex_ids;
 
 pub use eciton_gather::adjacency;

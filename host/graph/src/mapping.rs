@@ -1,6 +1,7 @@
 //! Memory-mapped files, whose pages are read when they are first accessed.
 #![allow(unsafe_code)]
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -43,14 +44,14 @@ impl SlabOwner for Nothing {
 /// Maps a whole file into memory. The file must not be changed or truncated while the mapping
 /// exists. Otherwise readers see unchecked values, or the operating system stops the process.
 pub fn map(path: &Path) -> Result<Arc<dyn SlabOwner>> {
-    map_checked(path, None)
+    let file = eciton_input::file::open(path);
+    map_file(file.map_err(|source| Error::Read { path: path.to_owned(), source })?, path, None)
 }
 
-/// Maps a file like [`map`], and stores its known CRC-32 checksum. The caller must compare the
-/// checksum before it returns the bytes.
-pub(crate) fn map_checked(path: &Path, crc32: Option<u32>) -> Result<Arc<dyn SlabOwner>> {
+/// Maps the open file `file` like [`map`], and stores its known CRC-32 checksum. The caller must
+/// compare the checksum before it returns the bytes. Messages name the file by `path`.
+pub(crate) fn map_file(file: File, path: &Path, crc32: Option<u32>) -> Result<Arc<dyn SlabOwner>> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
-    let file = eciton_input::file::open(path).map_err(refused)?;
     if file.metadata().map_err(refused)?.len() == 0 {
         return Ok(Arc::new(Nothing));
     }

@@ -5,6 +5,7 @@ mod partial;
 mod partition;
 mod reader;
 pub(crate) mod section;
+mod source;
 pub(crate) mod writer;
 
 use std::path::Path;
@@ -12,10 +13,11 @@ use std::path::Path;
 use crate::dataset::Dataset;
 use crate::error::Result;
 
-pub use description::{DESCRIPTION, FORMAT, MAX_NAMES_BYTES, VERSION};
+pub use description::{DESCRIPTION, FORMAT, MAX_DESCRIPTION_BYTES, MAX_NAMES_BYTES, VERSION};
 pub use partition::{PartSize, Partition};
-pub use reader::{has_no_edges, open};
+pub use reader::{Outline, has_no_edges, open, open_from, open_rows};
 pub use section::Section;
+pub use source::Source;
 pub use writer::{RowsWriter, Writer};
 
 /// Writes a whole data set as a store to the folder `path`, which must not exist.

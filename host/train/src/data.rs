@@ -24,14 +24,15 @@ use crate::precomputed::{Sums, gather_features, stored_at_most};
 use crate::relation::{Lists, Readout};
 use crate::vertices::Vertices;
 
+mod bucket;
 mod interval;
 mod source;
 
 pub(crate) use interval::Interval;
 pub use source::{IN_MEMORY, load, open, prepare};
 pub(crate) use source::{
-    checked, fitted, is_text, load_fitted, load_to_train, located, open_as, read_to_train, vocabulary,
-    with_labels,
+    checked, fitted, is_text, load_fitted, load_to_resume, load_to_train, located, may_read_own, open_as,
+    read_to_train, vocabulary, with_labels,
 };
 
 /// Approximate default number of rows in an interval (a run of rows that is scheduled as one unit),
@@ -97,6 +98,39 @@ pub(crate) struct Inputs {
     pub host: Option<HostPart>,
 }
 
+/// Division of rows into atoms (the smallest units of a cut) and intervals.
+pub(crate) struct Division {
+    pub atoms: Atoms,
+    pub intervals: Intervals,
+}
+
+impl Division {
+    /// Divides the rows whose lists of in-neighbours start at `offsets`, with `stored` feature values
+    /// altogether. The other arguments are those of [`Inputs::new`].
+    pub(crate) fn new(
+        (offsets, stored): (&[u64], u64),
+        (run, group, least): (&Run, u32, u32),
+    ) -> Result<Self> {
+        let atoms = Atoms::of_groups(offsets, group)?;
+        let usual = Intervals::default_count(&atoms, stored);
+        // Rows without neighbours are computed interval by interval. Small intervals limit the
+        // memory.
+        let alone = match offsets.last() {
+            Some(0) => (atoms.rows() / ROWS_WITHOUT_EDGES).min(atoms.count()),
+            _ => 0,
+        };
+        let count = run.intervals.unwrap_or(usual.max(alone).max(least.min(atoms.count())));
+        let intervals = Intervals::new(&atoms, count)?;
+        Ok(Self { atoms, intervals })
+    }
+
+    /// Returns the first atom and the first row of each interval, followed by their numbers.
+    pub(crate) fn starts(&self) -> Vec<[u32; 2]> {
+        let of = |id| [self.intervals.atoms(id).start, self.intervals.rows(id).start];
+        self.intervals.ids().map(of).chain([[self.atoms.count(), self.atoms.rows()]]).collect()
+    }
+}
+
 impl Inputs {
     /// Orders the rows of a data set and divides them into intervals. `group` is the number of
     /// consecutive rows that must stay together, for instance the tokens of a sequence. Without
@@ -123,11 +157,14 @@ impl Inputs {
         let (mut dataset, vertices) = Vertices::order(dataset, run.order)?;
         let rows = dataset.vertices();
         let columns = dataset.features.columns();
-        let stored = dataset.features.stored();
+        let stored = match dataset.held {
+            Some(_) => u64::from(rows) * u64::from(columns),
+            None => dataset.features.stored(),
+        };
         // From here on the run's matrix owns the features, so that it can release them.
         let features = match std::mem::replace(&mut dataset.features, Features::identity(0)) {
             Features::Dense(dense) => {
-                Matrix::from(dense.buffer().read(0..rows as usize).map_err(at("features"))?)
+                Matrix::from(dense.buffer().read(0..dense.buffer().rows()).map_err(at("features"))?)
             }
             Features::Sparse(s) => {
                 let sparse =
@@ -135,17 +172,9 @@ impl Inputs {
                 Matrix::from(Arc::new(sparse))
             }
         };
-        let scale = Arc::new(symmetric_scale(&dataset.graph));
-        let atoms = Atoms::of_groups(dataset.graph.offsets(), group)?;
-        let usual = Intervals::default_count(&atoms, stored);
-        // Rows without neighbours are computed interval by interval. Small intervals limit the
-        // memory.
-        let alone = match dataset.graph.edges() {
-            0 => (rows / ROWS_WITHOUT_EDGES).min(atoms.count()),
-            _ => 0,
-        };
-        let count = run.intervals.unwrap_or(usual.max(alone).max(least.min(atoms.count())));
-        let cut = Intervals::new(&atoms, count)?;
+        let scale = Arc::new(symmetric_scale(dataset.offsets()));
+        let Division { atoms, intervals: cut } =
+            Division::new((dataset.offsets(), stored), (run, group, least))?;
         let mut in_training = vec![false; rows as usize];
         for &v in &dataset.split.train {
             in_training[v as usize] = true;
@@ -235,7 +264,7 @@ impl Inputs {
             Over::Graphs => self.readout.as_ref().map(|readout| &readout.lists),
         };
         let lists = lists.ok_or_else(|| Error::Internal("the data set is a single graph".to_owned()))?;
-        Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.incoming(), false))).clone())
+        Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.offsets(), false))).clone())
     }
 
     /// Returns the intervals of vertex rows or of graph rows, depending on `domain`.
@@ -293,7 +322,7 @@ impl Inputs {
 
     /// Returns the number of edges of the data set, including those that other hosts store.
     pub(crate) fn edges_of_all(&self) -> u64 {
-        self.host.as_ref().map_or(self.dataset.graph.edges(), |host| host.edges.0)
+        self.host.as_ref().map_or(self.dataset.edges(), |host| host.edges.0)
     }
 
     /// Returns the number of vertices of the data set, including those that other hosts store.
@@ -307,6 +336,11 @@ impl Inputs {
         let run = host.cut.of(host.me);
         let bound = |interval: u32| self.intervals.get(interval as usize).map(|of| of.rows.clone());
         Some(bound(run.start)?.start..bound(run.end.checked_sub(1)?)?.end)
+    }
+
+    /// Returns true if this host has read only its own rows.
+    pub(crate) fn reads_own(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| host.reads_own)
     }
 
     /// Returns the row of the first stored row of features, once the inputs are complete.
@@ -337,22 +371,28 @@ impl Inputs {
         self.host.as_ref().and_then(|host| host.numbers.clone())
     }
 
+    /// Returns the first atom and the first row of each interval, followed by their numbers.
+    pub(crate) fn starts(&self) -> Vec<[u32; 2]> {
+        let tree = self.atoms.tree();
+        let atom = |of: &Interval| of.nodes.first().map_or(tree.atoms(), |node| tree.span(*node).start);
+        let starts = self.intervals.iter().map(|of| [atom(of), of.rows.start as u32]);
+        starts.chain([[tree.atoms(), self.shape.rows]]).collect()
+    }
+
     /// Returns the sizes of the data set, from which the program builder estimates the benefit of
     /// its rewrites. `gather` is the first layer's gather of features, if it has one.
     pub(crate) fn workload(&self, gather: Option<FeatureGather>) -> Workload {
         let whole = self.host.as_ref().and_then(|host| host.whole.as_ref());
         let graph = whole.map_or(&self.dataset.graph, |whole| &whole.graph);
-        let stored = match &self.features {
-            Matrix::Dense(_) => self.features.rows() * self.features.columns(),
-            Matrix::Sparse(sparse) => sparse.data.stored(),
+        let (rows, edges) = (u64::from(self.rows_of_all()), self.edges_of_all());
+        let (stored, stored_gathered) = match (&self.features, gather) {
+            (Matrix::Dense(_), _) => (rows * u64::from(self.shape.features), None),
+            (Matrix::Sparse(sparse), gather) => {
+                let gathered = gather.map(|gather| stored_at_most(graph, &sparse.data, gather));
+                (sparse.data.stored() as u64, gathered)
+            }
         };
-        Workload {
-            rows: u64::from(graph.vertices()),
-            edges: graph.edges(),
-            stored: stored as u64,
-            stored_gathered: gather
-                .map_or(stored as u64, |gather| stored_at_most(graph, &self.features, gather)),
-        }
+        Workload { rows, edges, stored, stored_gathered: stored_gathered.unwrap_or(stored) }
     }
 
     /// Adds the inputs that depend on the program: adjacency lists without edges that cannot affect
@@ -364,10 +404,13 @@ impl Inputs {
         if let Some(gather) = program.model.constant_gather().filter(|_| program.rewrites.gathered_features) {
             self.gather_features(gather, threads)?;
         }
-        if let Some(host) = &mut self.host {
+        let local = self.own_rows();
+        if let Some((host, local)) = self.host.as_mut().zip(local) {
             // Steps of this host read only features of its own rows.
-            if !program.rewrites.gathered_features || self.gathered.is_some() {
-                self.features = crate::hosts::copied(&self.features, host.own())?;
+            let own = if host.reads_own || host.whole.is_none() { local } else { host.own() };
+            let stays = !program.rewrites.gathered_features || self.gathered.is_some();
+            if stays && self.features.rows() != own.len() {
+                self.features = crate::hosts::copied(&self.features, own)?;
             }
             host.whole = None;
         }
@@ -401,6 +444,9 @@ impl Inputs {
         let rows = |run: Range<u32>| run.start as usize..run.end as usize;
         let ranges: Vec<Range<usize>> = match &self.host {
             None => (0..self.atoms.count()).map(|atom| rows(self.atoms.row_range(atom..atom + 1))).collect(),
+            Some(host) if host.reads_own => {
+                self.intervals[rows(host.cut.of(host.me))].iter().map(|of| of.rows.clone()).collect()
+            }
             Some(host) => {
                 let of = &host.starts[rows(host.cut.of(host.me))];
                 let ends = of.iter().skip(1).copied().chain([host.own().end as u32]);
@@ -421,7 +467,7 @@ impl Inputs {
             }
             FeatureGather::Beside => {
                 let inverse = match whole {
-                    Some(whole) => Arc::new(inverse_degrees(whole.graph.incoming(), false)),
+                    Some(whole) => Arc::new(inverse_degrees(whole.graph.offsets(), false)),
                     None => self.factors(Normalisation::Mean, Over::Neighbours)?,
                 };
                 self.gathered = Some(of(Sums::Mean(&inverse), &self.features)?);

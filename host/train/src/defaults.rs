@@ -24,6 +24,7 @@ use eciton_runs::run_folder;
 
 use crate::data;
 use crate::error::Result;
+use crate::hosts::Hosts;
 
 pub use causes::causes;
 pub use space::space;
@@ -55,7 +56,7 @@ pub fn is_open(config: &Config) -> bool {
 /// Returns an error if the data cannot be read, or if the settings do not suit it.
 pub fn statistics(config: &Config) -> Result<Statistics> {
     let config = readable(config)?;
-    let dataset = data::with_labels(&config.data, data::read_to_train(&config)?)?;
+    let dataset = data::with_labels(&config.data, data::read_to_train(&config, None)?)?;
     Ok(Statistics::compute(&config, &dataset))
 }
 
@@ -128,8 +129,13 @@ pub fn unread(config: &Config, statistics: &Statistics) -> Option<String> {
 }
 
 /// Returns the configuration with all default settings that follow from the data set. Also returns
-/// the data set, if it was passed in or had to be read.
-pub(crate) fn settled(config: &Config, dataset: Option<Dataset>) -> Result<(Config, Option<Dataset>)> {
+/// the data set, if it was passed in or had to be read. Each of several `hosts` reads only its rows,
+/// if it can.
+pub(crate) fn settled(
+    config: &Config,
+    dataset: Option<Dataset>,
+    hosts: Option<&Hosts>,
+) -> Result<(Config, Option<Dataset>)> {
     if !is_open(config) {
         return Ok((config.clone(), dataset));
     }
@@ -139,7 +145,7 @@ pub(crate) fn settled(config: &Config, dataset: Option<Dataset>) -> Result<(Conf
             dataset.validate()?;
             dataset
         }
-        None => data::read_to_train(&config)?,
+        None => data::read_to_train(&config, hosts)?,
     };
     let dataset = data::with_labels(&config.data, dataset)?;
     let config = settle_by(&config, &Statistics::compute(&config, &dataset))?;

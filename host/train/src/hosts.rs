@@ -9,6 +9,7 @@ mod checks;
 mod connections;
 mod cut;
 mod exchange;
+mod features;
 mod link;
 mod lists;
 mod part;

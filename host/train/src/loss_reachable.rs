@@ -114,7 +114,7 @@ mod tests {
             let lists = LabelledLists::new(&graph, &labelled, weights);
             assert_eq!(lists.reversed().0.neighbours().len() as u64, edges);
             let (rows, columns) = (vertices as usize, 1 + random.below(60) as usize);
-            let scale = symmetric_scale(&graph);
+            let scale = symmetric_scale(graph.offsets());
             let gather = |(by, weights): (&Adjacency, Option<&[f32]>), wanted: Option<&[bool]>, x: &[f32]| {
                 let mut out = vec![f32::NAN; rows * columns];
                 let mut to = ViewMut::new(&mut out, rows, columns);

@@ -119,13 +119,21 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     item("permutation", detail, inputs.vertices.bytes(), always.clone());
     // Before the features are reduced to the rows of a host, they are those of the whole data set.
     let own = |bytes: u64| (bytes as f64 * inputs.own_share()) as u64;
-    let features = own(features_bytes(&inputs.features));
+    let features = match (&inputs.features, inputs.own_rows()) {
+        (Matrix::Dense(_), Some(rows)) => rows.len() as u64 * padded(inputs.shape.features),
+        (features, _) => own(features_bytes(features)),
+    };
     let shape = format!("[{rows}, {}]{}", inputs.shape.features, storage(&inputs.features));
     let stays = !gathered || program.gathered.is_some();
     let before = |phase: &Phase| stays || *phase as u8 <= Phase::Gathering as u8;
     item("features", shape.clone(), features, phases.iter().copied().filter(before).collect());
     if ordered {
         item("ordering", ORDERING.to_owned(), edges.max(features), vec![Phase::Ordering]);
+    }
+    if gathered && inputs.reads_own() {
+        let detail = format!("[{rows}, {}] of this host and its neighbours", inputs.shape.features);
+        let bytes = rows * padded(inputs.shape.features);
+        item("features of neighbours", detail, bytes, vec![Phase::Gathering]);
     }
     if gathered {
         let bytes = match &inputs.features {

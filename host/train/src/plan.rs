@@ -328,7 +328,7 @@ pub fn plan_on(dataset: Dataset, config: &Config, options: &Options) -> Result<P
 
 /// Plans a run on `dataset`. If it is `None`, the data set of the configuration is read.
 fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Result<Plan> {
-    let (mut config, dataset) = defaults::settled(config, dataset)?;
+    let (mut config, dataset) = defaults::settled(config, dataset, None)?;
     let dataset = dataset.map(|dataset| checked(&config, dataset)).transpose()?;
     if config.pipeline.auto {
         // The memory is planned for the setting with the largest memory that the trials may select.

@@ -90,11 +90,9 @@ pub(crate) fn gather_features(
 
 /// Returns an upper bound for the number of stored values after `gather` has summed sparse
 /// features.
-pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix, gather: FeatureGather) -> u64 {
-    let (rows, columns) = (features.rows() as u64, features.columns() as u64);
-    let Matrix::Sparse(sparse) = features else { return rows * columns };
-    let vertices = graph.vertices();
-    let mut stored: Vec<u64> = (0..vertices).map(|v| sparse.data.row(v as usize).0.len() as u64).collect();
+pub(crate) fn stored_at_most(graph: &Graph, features: &SparseRows, gather: FeatureGather) -> u64 {
+    let (columns, vertices) = (features.columns() as u64, graph.vertices());
+    let mut stored: Vec<u64> = (0..vertices).map(|v| features.row(v as usize).0.len() as u64).collect();
     let (times, own) = match gather {
         FeatureGather::Hops(hops) => (hops.max(1), true),
         FeatureGather::WithOwn(_) => (1, true),
@@ -237,13 +235,14 @@ mod tests {
             let dense = Buffer::from_rows(rows, columns, &values).unwrap();
             let dense = Matrix::from(dense.read(0..rows).unwrap());
             let sparse = SparseRows::new(columns as u32, offsets, indices, stored).unwrap();
-            let sparse = Matrix::from(Arc::new(sparse));
+            let rows_of = Arc::new(sparse);
+            let sparse = Matrix::from(rows_of.clone());
             let atoms = eciton_types::Atoms::new(graph.offsets()).unwrap();
             let range = |atom: u32| atoms.row_range(atom..atom + 1);
             let ranges: Vec<_> =
                 (0..atoms.count()).map(range).map(|r| r.start as usize..r.end as usize).collect();
-            let scale = symmetric_scale(&graph);
-            let inverse = inverse_degrees(graph.incoming(), false);
+            let scale = symmetric_scale(graph.offsets());
+            let inverse = inverse_degrees(graph.offsets(), false);
             let weights: Vec<f32> = (0..graph.edges()).map(|edge| (edge % 5) as f32 * 0.5).collect();
             let weights = (round % 3 == 0).then_some(&weights[..]);
             let (of, gather) = match round % 4 {
@@ -254,7 +253,7 @@ mod tests {
             let gathered = gather_features(&graph, weights, of, &dense, (&ranges, 1)).unwrap();
             let again = gather_features(&graph, weights, of, &sparse, (&ranges, 3)).unwrap();
             let Matrix::Sparse(found) = &again else { panic!("{again:?}") };
-            let at_most = |gather| stored_at_most(&graph, &sparse, gather);
+            let at_most = |gather| stored_at_most(&graph, &rows_of, gather);
             assert!(found.data.stored() as u64 <= at_most(gather));
             assert!(at_most(gather) <= at_most(FeatureGather::Hops(1)));
             assert!(at_most(FeatureGather::Hops(1)) <= at_most(FeatureGather::Hops(2)));

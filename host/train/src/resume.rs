@@ -99,7 +99,7 @@ fn resume_data(
             dataset.validate()?;
             Some(data::fitted(&config.data, dataset, schema, Purpose::Resume)?)
         }
-        (Some(schema), None) => Some(data::load_fitted(&config.data, schema, Purpose::Resume)?),
+        (Some(schema), None) => Some(data::load_to_resume(&config, schema, options.hosts.as_ref())?),
         (None, dataset) => dataset.map(|dataset| checked(&config, dataset)).transpose()?,
     };
     let mut session = Session::new(&config, &options, dataset, Asked::Folder)?;

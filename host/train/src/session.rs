@@ -146,6 +146,32 @@ impl Session {
             draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
+        let cut = options.hosts.as_ref().zip(inputs.host.as_ref()).map(|(hosts, part)| {
+            hosts::check(&schedule)?;
+            let facts = Facts::new(
+                config,
+                (&fingerprint, part.reads_own),
+                (&schedule, &part.cut, &kernels.digests()),
+            );
+            Ok::<_, Error>((hosts, part.cut.clone(), facts))
+        });
+        let cut = cut.transpose()?;
+        // Each lane has its own thread or worker. The driver has another thread, for which no lane
+        // waits.
+        let lanes = if config.executor.kind.has_workers() { 0 } else { config.lanes.lanes.count };
+        let pool_threads = threads.max(if lanes == 0 { 0 } else { lanes.saturating_add(1) });
+        let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
+        let pool_settings =
+            eciton_exec::Settings { threads: pool_threads, fresh_instances, newest_first, lanes };
+        let mut local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
+        let link = cut.map(|(hosts, cut, facts)| {
+            Rc::new(Link::new(hosts, (cut, facts), (&options.stop, local.inbox())))
+        });
+        let mut inputs = inputs;
+        if let Some(link) = link.as_ref().filter(|_| program.rewrites.gathered_features && inputs.reads_own())
+        {
+            inputs.features = link.features(&inputs, &mut local)?;
+        }
         let inputs = inputs.complete(&program, threads)?;
         let training = RowBatches::new(&config.batch, &inputs).rows();
         let epochs = Epochs::with_rounds(config.batch.rounds(training));
@@ -157,13 +183,7 @@ impl Session {
         settings.eval_every = config.run.eval_every.steps(epochs.rounds()).unwrap_or(0);
         settings.pipeline = config.pipeline;
         settings.lanes = config.lanes.lanes;
-        let cut = options.hosts.as_ref().zip(inputs.host.as_ref()).map(|(hosts, part)| {
-            hosts::check(&schedule)?;
-            let facts = Facts::new(config, &fingerprint, (&schedule, &part.cut, &kernels.digests()));
-            Ok::<_, Error>((hosts, part.cut.clone(), facts))
-        });
-        let cut = cut.transpose()?;
-        settings.own = cut.as_ref().map(|(hosts, cut, _)| cut.of(hosts.me)).map(|own| (own.start, own.end));
+        settings.own = link.as_ref().map(|link| link.own()).map(|own| (own.start, own.end));
         settings.residence = match (config.executor.kind.has_workers(), config.workers.redundant) {
             (true, false) => Residence::Workers,
             (true, true) => Residence::Redundant,
@@ -232,23 +252,14 @@ impl Session {
             }
         };
         let (optimiser, pipeline) = (&config.optimiser, &config.pipeline);
-        let runs = match &cut {
-            Some((_, cut, _)) => cut.runs().collect(),
+        let runs = match &link {
+            Some(link) => link.cut.runs().collect(),
             None => sums.replicas(&config.lanes.lanes),
         };
         let host = options.hosts.as_ref().map(|hosts| hosts.me);
         let mut weights = Weights::new(&program, optimiser, pipeline, (&sums, &runs), (owners, host))?;
         let engine = Engine::new(&schedule, settings)?;
-        let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
-        // Each lane has its own thread or worker. The driver has another thread, for which no lane
-        // waits.
-        let lanes = if executor.kind.has_workers() { 0 } else { config.lanes.lanes.count };
-        let threads = threads.max(if lanes == 0 { 0 } else { lanes.saturating_add(1) });
-        let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first, lanes };
-        let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
-        let link = cut.map(|(hosts, cut, facts)| {
-            Rc::new(Link::new(hosts, (cut, facts), (&options.stop, local.inbox())))
-        });
+        let threads = pool_threads;
         let exchange = |program, columns| {
             link.as_ref().map(|link| Exchange::new(link, program, &inputs, columns)).transpose()
         };

@@ -87,7 +87,7 @@ fn train_data(
     observer: &mut dyn Observer,
 ) -> Result<Summary> {
     let begun = Instant::now();
-    let (config, dataset) = defaults::settled(config, dataset)?;
+    let (config, dataset) = defaults::settled(config, dataset, options.hosts.as_ref())?;
     let recipe = recipe_digest(&config)?;
     Session::settle_class(&config)?;
     let mut config = logs::completed(&config, &options.recording)?;

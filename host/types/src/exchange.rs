@@ -11,6 +11,12 @@ pub enum Exchanged {
     /// Digests of the data, the settings, the program and the first weights of the sender, which must
     /// be those of the receiver.
     Facts,
+    /// Features of rows of the sender, which stand in the lists of the receiver's rows. They are sent
+    /// before the training.
+    Features {
+        /// Number of such rows that were sent before.
+        first: u32,
+    },
     /// Rows that a step has written and that steps of the receiver read. The body is empty if the
     /// receiver only waits for the end of the step.
     Rows(Step),
@@ -52,6 +58,6 @@ impl Exchanged {
     /// all messages that may wait.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
-        !matches!(self, Self::Rows(_))
+        !matches!(self, Self::Rows(_) | Self::Features { .. })
     }
 }

@@ -2,7 +2,9 @@
 //! in which messages arrive.
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split};
-use eciton_recipe::{Config, Mode, Pipeline};
+use eciton_graph::order::{Order, Permutation};
+use eciton_graph::store::Partition;
+use eciton_recipe::{Config, Mode, NormaliseFeatures, Pipeline};
 use eciton_tests::{Numbers, cora, options, train};
 use eciton_train::{Ask, Hosts, InProcess, Options, Silent, Trainer};
 use std::time::Duration;
@@ -128,6 +130,43 @@ fn weighted_edges_and_their_features_are_those_of_one_host() {
             runs.into_iter().map(|run| run.join().unwrap()).collect()
         });
         assert!(found.iter().all(|found| *found == wanted), "{model}: {found:?}, {wanted}");
+    }
+}
+
+#[test]
+fn hosts_that_read_only_their_rows_compute_the_bits_of_one() {
+    let (vertices, seed, columns) = (600u32, 41, 9);
+    println!("seed {seed}");
+    let place = tempfile::tempdir().unwrap();
+    for (at, model) in ["gcn", "sage", "gat", "gin", "appnp"].into_iter().enumerate() {
+        let mut numbers = Numbers(seed + at as u64);
+        let edges: Vec<(u32, u32)> =
+            (0..4000).map(|_| (numbers.below(vertices), numbers.below(vertices))).collect();
+        let graph_options = GraphOptions { symmetric: at % 2 == 0, keep_self_loops: false };
+        let graph = Graph::from_edges(vertices.into(), edges.into_iter(), graph_options).unwrap();
+        let features: Vec<f32> = (0..vertices * columns).map(|_| numbers.value()).collect();
+        let labels = Labels::classes((0..vertices).map(|_| numbers.below(3)).collect(), 3);
+        let split =
+            Split { train: (0..400).collect(), validation: (400..500).collect(), test: (500..600).collect() };
+        let features = Features::dense(columns, &features).unwrap();
+        let dataset = Dataset::new("random".to_owned(), graph, features, labels, split);
+        let count = [2, 3, 4][at % 3];
+        let order = Permutation::compute(&dataset.graph, Order::Rabbit);
+        let partition = Partition { piece_bytes: 1024, ..Partition::equal(&dataset, order, count).unwrap() };
+        let path = place.path().join(model);
+        partition.write(&path, &dataset).unwrap();
+        // The first model has the default settings of the data, which columns of features are scaled by.
+        let text = if at == 0 { String::new() } else { format!("[model]\nkind = \"{model}\"\nhidden = 8\n") };
+        let mut config = Config::parse(&text, "test").unwrap();
+        if at > 0 {
+            config.data.normalise_features = Some(NormaliseFeatures::Columns);
+        }
+        config.choices.open = at == 0;
+        config.set("run.epochs=5").unwrap();
+        config.data.source = path.to_string_lossy().into_owned();
+        (config.run.threads, config.run.intervals) = (Some(1), Some(10));
+        let wanted = on_hosts(&config, 1, 0);
+        assert_eq!(on_hosts(&config, count, seed), wanted, "{model}, {count} hosts");
     }
 }
 

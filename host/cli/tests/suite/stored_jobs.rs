@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use eciton_graph::order::{Order, Permutation};
+use eciton_graph::store::Partition;
+use eciton_transport::{Condition, Credentials, Key, S3Settings, S3Store, Secret, Store as _};
 use serde_json::Value;
 
 use crate::common::works;
@@ -140,6 +143,72 @@ fn hosts_meet_in_a_bucket() {
     let waits = place.eciton(&["host", "--connect", meet, "--wait", "1"]).output().unwrap();
     assert_eq!(waits.status.code(), Some(1));
     assert!(text(&waits.stderr).contains("it is not there yet"), "{}", text(&waits.stderr));
+}
+
+#[test]
+fn hosts_read_only_their_rows_from_a_bucket() {
+    let place = Place::new();
+    let made = [
+        "data",
+        "generate",
+        "block-model",
+        "made",
+        "--vertices",
+        "6000",
+        "--edges",
+        "90000",
+        "--features",
+        "40",
+    ];
+    assert!(place.eciton(&made).output().unwrap().status.success());
+    let data = eciton_graph::store::open(&place.path().join("made")).unwrap();
+    let order = Permutation::compute(&data.graph, Order::Rabbit);
+    let partition = Partition { piece_bytes: 4096, ..Partition::equal(&data, order, 2).unwrap() };
+    let folder = place.path().join("parts");
+    partition.write(&folder, &data).unwrap();
+    let settings = S3Settings {
+        endpoint: Some(place.cloud.s3_endpoint()),
+        credentials: Credentials::Keys {
+            access_key_id: "batch".to_owned(),
+            secret_access_key: Secret::new("secret"),
+            session_token: None,
+        },
+        ..S3Settings::new(BUCKET, "us-east-1")
+    };
+    let bucket = S3Store::new(settings).unwrap();
+    let (mut large, mut small) = (0, 0);
+    for file in std::fs::read_dir(&folder).unwrap() {
+        let file = file.unwrap();
+        let (name, bytes) = (file.file_name().into_string().unwrap(), std::fs::read(file.path()).unwrap());
+        *if ["neighbours.u32", "features.f32"].contains(&&*name) { &mut large } else { &mut small } +=
+            bytes.len() as u64;
+        let key = Key::new(format!("graphs/parts/{name}")).unwrap();
+        place.runtime.block_on(bucket.put(&key, bytes.into(), Condition::Always)).unwrap();
+    }
+    let digest = |ran: Output| {
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        let printed = text(&ran.stdout);
+        let last: Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+        last["model_digest"].as_str().unwrap().to_owned()
+    };
+    let run = |source: &str, rest: &[&str]| {
+        let line = ["train", source, "--epochs", "3", "--no-out", "--json"];
+        digest(place.eciton(&[&line[..], rest].concat()).output().unwrap())
+    };
+    let there = "s3://mine/graphs/parts";
+    let before = place.cloud.bill().s3.bytes_out;
+    let found = run(there, &["--hosts", "2"]);
+    let sent = place.cloud.bill().s3.bytes_out - before;
+    // Each host reads the small files, and whole pieces at both ends of its part of two large ones.
+    assert!(
+        sent >= large + 2 * small - 4096 && sent <= large + 2 * small + 2 * 2 * 2 * 4096,
+        "{sent}: {large}, {small}"
+    );
+    let whole = run("parts", &[]);
+    assert_eq!((&found, &run(there, &[])), (&whole, &whole));
+    let absent = place.eciton(&["train", "s3://mine/none", "--no-out"]).output().unwrap();
+    assert_eq!(absent.status.code(), Some(1));
+    assert!(text(&absent.stderr).contains("s3://mine/none/store.json"), "{}", text(&absent.stderr));
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -1,7 +1,9 @@
 //! Buckets that are accessed with the S3 client of AWS.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use eciton_transport::fetch::{Pipeline, read_ranges};
 use eciton_transport::{Condition, Counts, Credentials, Key, S3Settings, S3Store, Store, Stored};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
@@ -13,6 +15,9 @@ use crate::runtime::runtime;
 
 /// Maximum number of requests in flight at the same time.
 const AT_ONCE: usize = 16;
+/// Requests of [`Bucket::read`]. A request of S3 fills only a part of a fast link, so that several
+/// are in flight.
+const AHEAD: Pipeline = Pipeline { block_bytes: 8 << 20, ahead_bytes: 64 << 20 };
 
 /// Objects under a key prefix of an S3-compatible bucket, with a blocking interface.
 #[derive(Debug)]
@@ -61,6 +66,46 @@ impl Bucket {
     pub fn find(&self, key: &str, limit: u64) -> Result<Option<Vec<u8>>, Fault> {
         let key = self.key(key)?;
         self.runtime.block_on(find(self.store.clone(), key, limit))
+    }
+
+    /// Returns the size of the object `key` in bytes. Returns `None` if it does not exist.
+    ///
+    /// # Errors
+    /// Returns a [`Fault`] if the store fails.
+    pub fn size(&self, key: &str) -> Result<Option<u64>, Fault> {
+        let key = self.key(key)?;
+        match self.runtime.block_on(self.store.size(&key)) {
+            Ok(size) => Ok(Some(size)),
+            Err(error) if error.may_be_absent() => Ok(None),
+            Err(error) => Err(fault("look up", &key)(error)),
+        }
+    }
+
+    /// Reads a range of the object `key`, and passes its bytes to `sink` in order. The sink returns a
+    /// description of its error.
+    ///
+    /// # Errors
+    /// Returns a [`Fault`] if the object does not contain the range, or if the store or the sink
+    /// fails.
+    pub fn read(
+        &self,
+        key: &str,
+        range: Range<u64>,
+        sink: &mut (dyn FnMut(&[u8]) -> std::result::Result<(), String> + Send),
+    ) -> Result<(), Fault> {
+        let key = self.key(key)?;
+        let store: Arc<dyn Store> = self.store.clone();
+        let mut failed = None;
+        let mut take = |bytes: bytes::Bytes| {
+            // After an error, the rest of the range is dropped.
+            if failed.is_none() {
+                failed = sink(&bytes).err();
+            }
+            Ok(())
+        };
+        let read = read_ranges(&store, &key, range, AHEAD, &mut take);
+        self.runtime.block_on(read).map_err(fault("read", &key))?;
+        failed.map_or(Ok(()), |text| Err(Fault { text, is_retryable: false }))
     }
 
     /// Reads several objects of at most `limit` bytes each, up to [`AT_ONCE`] at the same time.

@@ -35,6 +35,29 @@ impl Bucket {
         match *self {}
     }
 
+    /// Returns the size of an object. This is never called, because the type has no values in this
+    /// build.
+    ///
+    /// # Errors
+    /// Never returns an error in this build.
+    pub fn size(&self, _: &str) -> Result<Option<u64>, Fault> {
+        match *self {}
+    }
+
+    /// Reads a range of an object. This is never called, because the type has no values in this
+    /// build.
+    ///
+    /// # Errors
+    /// Never returns an error in this build.
+    pub fn read(
+        &self,
+        _: &str,
+        _: std::ops::Range<u64>,
+        _: &mut (dyn FnMut(&[u8]) -> std::result::Result<(), String> + Send),
+    ) -> Result<(), Fault> {
+        match *self {}
+    }
+
     /// Reads objects that may not exist. This is never called, because the type has no values in
     /// this build.
     pub fn find_each(&self, _: &[String], _: u64, _: &mut dyn FnMut(usize, Result<Option<Vec<u8>>, Fault>)) {

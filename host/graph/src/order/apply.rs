@@ -53,6 +53,8 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
         encoded: _,
         // Parts are ranges of the earlier order.
         parts: _,
+        // A part of the rows has no order of its own: its features do not have one row per vertex.
+        held: _,
     } = dataset;
     let ByVertex { labels, split, graphs, ids } =
         ByVertex { labels, split, graphs, ids }.permuted(&permutation)?;
@@ -76,6 +78,7 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
         unscaled,
         encoded: None,
         parts: Vec::new(),
+        held: None,
     };
     Ok(Reordered { dataset, permutation })
 }

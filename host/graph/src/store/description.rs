@@ -5,10 +5,12 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::section::{PIECE_BYTES, Section, Written};
+use super::source::Source;
 use crate::edge_features::check_columns;
 use crate::error::{Error, Place, Result};
 use crate::labels::MAX_LABEL_COLUMNS;
 use crate::names::Names;
+use crate::summary::{Summary, ValueKind};
 
 /// File name of a store's description. A folder with such a file is recognised as a store.
 pub const DESCRIPTION: &str = "store.json";
@@ -22,7 +24,7 @@ pub const VERSION: u64 = 6;
 pub const MAX_NAMES_BYTES: usize = 1 << 19;
 
 /// Maximum length of a `store.json` file that is read, in bytes.
-const MAX_BYTES: u64 = 1 << 20;
+pub const MAX_DESCRIPTION_BYTES: u64 = 1 << 20;
 /// First store version, whose labels are classes.
 const CLASSES_VERSION: u64 = 1;
 /// First store version that supports flags and numbers as labels.
@@ -76,7 +78,7 @@ impl Ids {
 }
 
 /// Content of the file `store.json`, which describes a store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Description {
     pub(super) name: String,
     pub(super) vertices: u64,
@@ -94,6 +96,11 @@ pub(super) struct Description {
     pub(super) names: Names,
     /// First vertex of each part. Empty for a store without parts.
     pub(super) parts: Vec<u32>,
+    /// Facts about the values. `None` for a store without parts or without dense features.
+    pub(super) summary: Option<Summary>,
+    /// Size of the pieces of sections that have a checksum of their own, in bytes. Only a store with
+    /// parts has such checksums.
+    pub(super) piece_bytes: u64,
     pub(super) sections: Vec<Written>,
 }
 
@@ -137,6 +144,9 @@ impl Description {
                 (Section::CorrectionColumns, count),
                 (Section::CorrectionValues, count),
             ]);
+        }
+        if self.summary.is_some() {
+            all.push((Section::Moments, Some(2 * u64::from(self.features.1))));
         }
         if let Some(columns) = self.edge_features {
             all.push((Section::EdgeFeatures, e.checked_mul(u64::from(columns))));
@@ -192,6 +202,14 @@ impl Description {
         }
         if !self.parts.is_empty() {
             all["parts"] = self.parts.clone().into();
+            all["piece_bytes"] = self.piece_bytes.into();
+        }
+        if let Some(Summary { filled, values, largest, homophily }) = self.summary {
+            // Numbers with a fraction are stored as bits, so that they are read back unchanged.
+            all["summary"] = json!({
+                "filled": filled, "values": values.name(), "largest_bits": largest.to_bits(),
+                "homophily_bits": homophily.map(f64::to_bits),
+            });
         }
         if let Some(columns) = self.edge_features {
             all["edge_features"] = json!({"columns": columns});
@@ -214,13 +232,12 @@ impl Description {
         format!("{all:#}\n")
     }
 
-    /// Reads and checks the `store.json` of the folder `folder`.
-    pub(super) fn open(folder: &Path) -> Result<Self> {
-        let path = folder.join(DESCRIPTION);
-        let refused = |source| Error::Read { path: path.clone(), source };
-        let bytes = eciton_input::file::read(&path, MAX_BYTES).map_err(|source| match source.kind() {
+    /// Reads and checks the `store.json` of a store.
+    pub(super) fn open(source: &(impl Source + ?Sized)) -> Result<Self> {
+        let path = source.shown(DESCRIPTION);
+        let bytes = source.description().map_err(|source| match source.kind() {
             std::io::ErrorKind::FileTooLarge => wrong(&path, "at most a MiB of JSON", source.to_string()),
-            _ => refused(source),
+            _ => Error::Read { path: path.clone(), source },
         })?;
         Self::parse(&bytes, &path)
     }
@@ -292,6 +309,10 @@ impl Description {
                 }
             }
         };
+        let piece_bytes = match version {
+            PARTS_VERSION.. => Some(fields.number("piece_bytes")?),
+            _ => None,
+        };
         let described = Self {
             name: fields.text("name")?.to_owned(),
             vertices: fields.number("vertices")?,
@@ -320,7 +341,12 @@ impl Description {
                 PARTS_VERSION.. => fields.small_list("parts")?,
                 _ => Vec::new(),
             },
-            sections: fields.sections(version >= PARTS_VERSION)?,
+            summary: match kind {
+                Kind::Dense if version >= PARTS_VERSION => Some(fields.object("summary")?.summary()?),
+                _ => None,
+            },
+            piece_bytes: piece_bytes.unwrap_or(PIECE_BYTES),
+            sections: fields.sections(piece_bytes)?,
         };
         let ascends = described.parts.is_sorted_by(|a, b| a < b);
         let starts = described.parts.first().is_none_or(|first| *first == 0);
@@ -433,6 +459,22 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// Returns the facts about the values.
+    fn summary(&self) -> Result<Summary> {
+        let name = self.text("values")?;
+        let values = ValueKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let homophily = match self.json.get("homophily_bits") {
+            None | Some(Value::Null) => None,
+            Some(_) => Some(f64::from_bits(self.number("homophily_bits")?)),
+        };
+        Ok(Summary {
+            filled: self.number("filled")?,
+            values: values.ok_or_else(|| wrong(self.path, "values: flags, counts or numbers", name))?,
+            largest: f32::from_bits(self.small("largest_bits")?),
+            homophily,
+        })
+    }
+
     fn object(&self, key: &str) -> Result<Self> {
         Ok(Self { json: self.get(key, "an object", Value::as_object)?, path: self.path })
     }
@@ -444,8 +486,9 @@ impl<'a> Fields<'a> {
         self.get(key, "a list of numbers below 2^32", list)
     }
 
-    /// Returns the sections. Those of a store with parts have checksums of their pieces.
-    fn sections(&self, has_pieces: bool) -> Result<Vec<Written>> {
+    /// Returns the sections. Those of a store with parts have checksums of their pieces, which have
+    /// `piece_bytes` each.
+    fn sections(&self, piece_bytes: Option<u64>) -> Result<Vec<Written>> {
         let list = self.get("sections", "a list", Value::as_array)?;
         list.iter()
             .map(|section| {
@@ -458,9 +501,12 @@ impl<'a> Fields<'a> {
                     return Err(wrong(self.path, "known sections", format!("{file:.40}")));
                 };
                 let (values, crc32) = (fields.number("values")?, fields.small("crc32")?);
-                let pieces = if has_pieces { fields.small_list("pieces")? } else { Vec::new() };
-                let expected = values.saturating_mul(section.width()).div_ceil(PIECE_BYTES);
-                if has_pieces && pieces.len() as u64 != expected {
+                let Some(piece_bytes) = piece_bytes else {
+                    return Ok(Written { section, values, crc32, pieces: Vec::new() });
+                };
+                let pieces = fields.small_list("pieces")?;
+                let expected = values.saturating_mul(section.width()).div_ceil(piece_bytes.max(1));
+                if pieces.len() as u64 != expected {
                     let expected = format!("{expected} checksums of pieces of {file}");
                     return Err(wrong(self.path, expected, pieces.len().to_string()));
                 }

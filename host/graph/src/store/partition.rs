@@ -4,13 +4,15 @@ use std::path::Path;
 
 use eciton_tensor::Plain;
 
-use super::section::Section;
+use super::section::{PIECE_BYTES, Section};
 use super::writer::{GraphSize, Writer};
 use crate::adjacency::Adjacency;
 use crate::dataset::Dataset;
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
 use crate::order::{ByVertex, Permutation};
+use crate::scaling::Moments;
+use crate::summary::Summary;
 
 /// Partition of the vertices of a data set.
 #[derive(Debug, Clone)]
@@ -19,6 +21,9 @@ pub struct Partition {
     pub permutation: Permutation,
     /// First new vertex of each part.
     pub firsts: Vec<u32>,
+    /// Size of the pieces of the store's arrays that have a checksum of their own, in bytes. A host
+    /// reads whole pieces.
+    pub piece_bytes: u64,
 }
 
 /// Size of a part, and what it reads of the others.
@@ -60,7 +65,7 @@ impl Partition {
             }
             done += work(old);
         }
-        Ok(Self { permutation, firsts })
+        Ok(Self { permutation, firsts, piece_bytes: PIECE_BYTES })
     }
 
     /// Divides the vertices by the part of each vertex in `parts`. Within a part, vertices keep
@@ -93,7 +98,7 @@ impl Partition {
             let expected = format!("parts from 0 to {}", count - 1);
             return Err(Error::malformed(Place::whole("partition"), expected, format!("part {other}")));
         }
-        Ok(Self { permutation: Permutation::from_old_of_new(old)?, firsts })
+        Ok(Self { permutation: Permutation::from_old_of_new(old)?, firsts, piece_bytes: PIECE_BYTES })
     }
 
     /// Returns the ranges of new vertices of the parts.
@@ -133,6 +138,7 @@ impl Partition {
     /// Returns the errors of [`Writer`].
     pub fn write(&self, path: &Path, data: &Dataset) -> Result<()> {
         let mut writer = Writer::create(path)?;
+        writer.parts(&self.firsts, self.piece_bytes);
         self.lists(&mut writer, data.graph.incoming(), [Section::Offsets, Section::Neighbours])?;
         if let Some(outgoing) = data.graph.transpose() {
             self.lists(&mut writer, outgoing, [Section::OutOffsets, Section::OutNeighbours])?;
@@ -148,6 +154,15 @@ impl Partition {
             })?;
             writer.keep_edge_features(rows.columns(), section.finish()?);
         }
+        if let Features::Dense(_) = &data.features {
+            let old = self.permutation.old_of_new();
+            let of = (&data.graph, &data.features);
+            let summary = Summary::new(of, (&data.labels, &data.split), |at| old[at] as usize);
+            // The training rows in the order of the store, as its reader sums them.
+            let mut rows = data.split.training_rows(data.graphs.as_ref(), data.features.rows());
+            rows.sort_unstable_by_key(|&row| self.permutation.new_of_old()[row as usize]);
+            writer.summary(summary, &Moments::from_rows(&data.features, &rows))?;
+        }
         let (labels, split) = (data.labels.clone(), data.split.clone());
         let (graphs, ids) = (data.graphs.clone(), data.ids.clone());
         let ByVertex { labels, split, graphs, ids } =
@@ -159,7 +174,6 @@ impl Partition {
         }
         writer.ids(&ids)?;
         writer.names(&data.names);
-        writer.parts(&self.firsts);
         writer.finish(&data.name)
     }
 
@@ -253,11 +267,17 @@ fn too_few(vertices: u32, count: u32) -> Error {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::ops::Range;
+
     use super::*;
+    use crate::adjacency::{Graph, Options};
+    use crate::checksum;
     use crate::generate::ManyGraphs;
+    use crate::labels::Labels;
     use crate::order::{Order, permute_dataset};
     use crate::random::SplitMix64;
-    use crate::store;
+    use crate::split::Split;
+    use crate::store::{self, Outline};
 
     fn data(seed: u64) -> Dataset {
         ManyGraphs { graphs: 12, seed, ..ManyGraphs::default() }
@@ -284,6 +304,84 @@ mod tests {
             assert_eq!(found.parts, partition.firsts);
             let moved = permute_dataset(data, permutation).unwrap().dataset;
             assert_eq!(Dataset { parts: Vec::new(), ..found }, moved);
+        }
+    }
+
+    /// Overwrites the bytes of a section that are in no piece with `values`.
+    fn damage_others(path: &Path, section: Section, values: Range<u64>, piece_bytes: u64) {
+        let file = path.join(section.file());
+        let mut bytes = std::fs::read(&file).unwrap();
+        let (start, end) = (values.start * section.width(), values.end * section.width());
+        let needed = start / piece_bytes * piece_bytes..end.div_ceil(piece_bytes) * piece_bytes;
+        (0..).zip(&mut bytes).filter(|(at, _)| !needed.contains(at)).for_each(|(_, byte)| *byte ^= 0x5a);
+        std::fs::write(file, bytes).unwrap();
+    }
+
+    #[test]
+    fn rows_are_opened_without_the_pieces_of_others() {
+        let place = tempfile::tempdir().unwrap();
+        for (at, seed) in (0..6u32).zip(3u64..) {
+            println!("seed {seed}");
+            let mut random = SplitMix64::new(seed);
+            let (vertices, columns) = (200 + random.below(200), 3 + at % 3 * 8);
+            let mut vertex = || random.below(vertices) as u32;
+            let edges: Vec<(u32, u32)> = (0..3000).map(|_| (vertex(), vertex())).collect();
+            let options = Options { symmetric: at % 2 == 0, keep_self_loops: true };
+            let graph = Graph::from_edges(vertices, edges.into_iter(), options).unwrap();
+            let values: Vec<f32> = (0..vertices * u64::from(columns)).map(|v| v as f32 * 0.5).collect();
+            let labels = Labels::classes((0..vertices as u32).map(|v| v % 4).collect(), 4);
+            let split = Split { train: (0..90).collect(), validation: vec![90], test: vec![91] };
+            let features = Features::dense(columns, &values).unwrap();
+            let data = Dataset::new("made".to_owned(), graph, features, labels, split);
+            let order = Permutation::compute(&data.graph, Order::ALL[at as usize % 4]);
+            let partition = Partition { piece_bytes: 512, ..Partition::equal(&data, order, 3).unwrap() };
+            let path = place.path().join(at.to_string());
+            partition.write(&path, &data).unwrap();
+            let whole = store::open(&path).unwrap();
+            let (first, last) = (partition.firsts[1], partition.firsts[2]);
+            let choose = |outline: &Outline<'_>| {
+                assert_eq!((outline.offsets.len() as u64, outline.columns), (vertices + 1, columns));
+                Some(outline.parts[1]..outline.parts[2])
+            };
+            let edges = |lists: &Adjacency| lists.offsets()[first as usize]..lists.offsets()[last as usize];
+            damage_others(&path, Section::Neighbours, edges(whole.graph.incoming()), 512);
+            if let Some(outgoing) = whole.graph.transpose() {
+                damage_others(&path, Section::OutNeighbours, edges(outgoing), 512);
+            }
+            let stride = eciton_tensor::stride_for(columns as usize) as u64;
+            damage_others(&path, Section::Features, u64::from(first) * stride..u64::from(last) * stride, 512);
+            drop(whole);
+            let data = permute_dataset(data, partition.permutation.clone()).unwrap().dataset;
+            assert!(matches!(store::open(&path), Err(Error::Checksum { .. })));
+            let found = store::open_rows(&*path, &choose).unwrap().unwrap();
+            let held = found.held.as_ref().unwrap();
+            assert_eq!((held.rows.clone(), &*held.offsets), (first..last, data.graph.offsets()));
+            assert_eq!(
+                (found.edges(), &found.labels, &found.split),
+                (data.edges(), &data.labels, &data.split)
+            );
+            let Features::Dense(rows) = &found.features else { unreachable!() };
+            let Features::Dense(wanted) = &data.features else { unreachable!() };
+            for row in 0..data.vertices() {
+                let is_held = held.rows.contains(&row);
+                let lists = [found.graph.in_neighbours(row), found.graph.out_neighbours(row)];
+                let wanted_lists = [data.graph.in_neighbours(row), data.graph.out_neighbours(row)];
+                assert_eq!(lists, if is_held { wanted_lists } else { [&[][..]; 2] }, "row {row}");
+                if is_held {
+                    assert_eq!(rows.view().row((row - first) as usize), wanted.view().row(row as usize));
+                }
+            }
+            let of = (&data.graph, &data.features);
+            assert_eq!(held.summary, Summary::new(of, (&data.labels, &data.split), |row| row));
+            assert_eq!(*held.moments, Moments::from_rows(&data.features, &data.split.train));
+            assert_eq!(checksum::for_dataset(&found), checksum::for_dataset(&data));
+            // A byte of a needed piece.
+            let file = path.join(Section::Features.file());
+            let mut bytes = std::fs::read(&file).unwrap();
+            bytes[(u64::from(first) * stride * 4) as usize + 5] ^= 1;
+            std::fs::write(&file, bytes).unwrap();
+            let refused = store::open_rows(&*path, &choose).unwrap_err();
+            assert!(refused.to_string().contains("piece"), "{refused}");
         }
     }
 

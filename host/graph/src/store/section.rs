@@ -37,6 +37,9 @@ pub enum Section {
     CorrectionColumns,
     /// Corrections of feature values, as f64. A correction is the exact value minus the stored f32.
     CorrectionValues,
+    /// Mean of each feature column over the training rows, and then the standard deviation of each,
+    /// as `[2, columns]` f64. Only a store with parts and dense features has this section.
+    Moments,
     /// Edge features, as `[E, columns]` f32 without padding. They are in the order of `neighbours`.
     EdgeFeatures,
     /// Class of each vertex, as `[V]` u32. The largest u32 means that there is no label.
@@ -68,7 +71,7 @@ pub enum Section {
 
 impl Section {
     /// All sections that a store can have.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Offsets,
         Self::Neighbours,
         Self::OutOffsets,
@@ -80,6 +83,7 @@ impl Section {
         Self::CorrectionRows,
         Self::CorrectionColumns,
         Self::CorrectionValues,
+        Self::Moments,
         Self::EdgeFeatures,
         Self::Labels,
         Self::LabelValues,
@@ -117,6 +121,7 @@ impl Section {
             Self::CorrectionRows => "feature-correction-rows.u32",
             Self::CorrectionColumns => "feature-correction-columns.u32",
             Self::CorrectionValues => "feature-corrections.f64",
+            Self::Moments => "moments.f64",
             Self::EdgeFeatures => "edge-features.f32",
             Self::Labels => "labels.u32",
             Self::LabelValues => "label-values.f32",
@@ -150,11 +155,11 @@ pub(crate) struct Written {
     /// Number of values in the section.
     pub(crate) values: u64,
     pub(crate) crc32: u32,
-    /// CRC-32 of each [`PIECE_BYTES`] of the section. Empty for a store without parts.
+    /// CRC-32 of each piece of the section. Empty for a store without parts.
     pub(crate) pieces: Vec<u32>,
 }
 
-/// Size of the pieces of a section that have a checksum of their own, in bytes.
+/// Default size of the pieces of a section that have a checksum of their own, in bytes.
 pub(crate) const PIECE_BYTES: u64 = 64 << 20;
 
 /// Number of bytes that are buffered before they are written to the file.
@@ -169,6 +174,8 @@ pub(crate) struct SectionWriter<T> {
     crc32: crc32fast::Hasher,
     /// Checksums of the complete pieces.
     pieces: Vec<u32>,
+    /// Size of a piece, in bytes.
+    piece_bytes: u64,
     /// Checksum of the bytes of the current piece, and their number.
     piece: (crc32fast::Hasher, u64),
     values: u64,
@@ -176,13 +183,15 @@ pub(crate) struct SectionWriter<T> {
 }
 
 impl<T: Plain> SectionWriter<T> {
-    /// Creates the file of a section at `path`. An existing file is overwritten.
-    pub(super) fn create(section: Section, path: PathBuf) -> Result<Self> {
+    /// Creates the file of a section at `path`. An existing file is overwritten. Each `piece_bytes`
+    /// of the section get a checksum of their own.
+    pub(super) fn create(section: Section, path: PathBuf, piece_bytes: u64) -> Result<Self> {
         debug_assert_eq!(section.file().rsplit_once('.').map(|f| f.1), Some(T::NAME));
         let file = File::create(&path).map_err(|source| Error::Write { path: path.clone(), source })?;
         let file = BufWriter::with_capacity(BUFFER_BYTES, file);
         let (crc32, piece) = (crc32fast::Hasher::new(), (crc32fast::Hasher::new(), 0));
-        Ok(Self { section, path, file, crc32, pieces: Vec::new(), piece, values: 0, element: PhantomData })
+        let pieces = Vec::new();
+        Ok(Self { section, path, file, crc32, pieces, piece_bytes, piece, values: 0, element: PhantomData })
     }
 
     /// Appends values to the section.
@@ -190,11 +199,11 @@ impl<T: Plain> SectionWriter<T> {
         let bytes = bytes_of(values);
         let mut left = bytes;
         while !left.is_empty() {
-            let room = PIECE_BYTES - self.piece.1;
+            let room = self.piece_bytes - self.piece.1;
             let (now, after) = left.split_at(left.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
             self.piece.0.update(now);
             self.piece.1 += now.len() as u64;
-            if self.piece.1 == PIECE_BYTES {
+            if self.piece.1 == self.piece_bytes {
                 self.end_piece();
             }
             left = after;

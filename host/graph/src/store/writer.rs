@@ -7,7 +7,7 @@ use eciton_tensor::Plain;
 
 use super::description::{DESCRIPTION, Description, Ids, Kind, LabelKind};
 use super::partial::Partial;
-use super::section::{Section, SectionWriter, Written};
+use super::section::{PIECE_BYTES, Section, SectionWriter, Written};
 use crate::adjacency::{Adjacency, Graph, check_vertices};
 use crate::corrections::{Correction, Corrections};
 use crate::edge_features::EdgeFeatures;
@@ -16,7 +16,9 @@ use crate::features::Features;
 use crate::graphs::Graphs;
 use crate::labels::Labels;
 use crate::names::Names;
+use crate::scaling::Moments;
 use crate::split::Split;
+use crate::summary::Summary;
 use crate::vertex_ids::VertexIds;
 
 /// Number of bytes that are compared at a time when two sections are compared.
@@ -47,6 +49,8 @@ pub struct Writer {
     ids: Ids,
     names: Names,
     parts: Vec<u32>,
+    summary: Option<Summary>,
+    piece_bytes: u64,
     sections: Vec<Written>,
 }
 
@@ -70,6 +74,8 @@ impl Writer {
             ids: Ids::Dense,
             names: Names::default(),
             parts: Vec::new(),
+            summary: None,
+            piece_bytes: PIECE_BYTES,
             sections: Vec::new(),
         })
     }
@@ -81,7 +87,7 @@ impl Writer {
 
     /// Begins a section of the store. The caller passes the finished section to [`Writer::keep`].
     pub(crate) fn section<T: Plain>(&self, section: Section) -> Result<SectionWriter<T>> {
-        SectionWriter::create(section, self.folder().join(section.file()))
+        SectionWriter::create(section, self.folder().join(section.file()), self.piece_bytes)
     }
 
     /// Adds a finished section to the store.
@@ -285,9 +291,17 @@ impl Writer {
         self.features = (Kind::Sparse, columns);
     }
 
-    /// Sets the first vertex of each part. If this function is not called, the store has no parts.
-    pub(super) fn parts(&mut self, firsts: &[u32]) {
-        self.parts = firsts.to_vec();
+    /// Sets the first vertex of each part, and the size of the pieces of sections that have a
+    /// checksum of their own. This must be called before sections are written. If it is not called,
+    /// the store has no parts.
+    pub(super) fn parts(&mut self, firsts: &[u32], piece_bytes: u64) {
+        (self.parts, self.piece_bytes) = (firsts.to_vec(), piece_bytes);
+    }
+
+    /// Writes the facts about the values of a store with parts.
+    pub(super) fn summary(&mut self, summary: Summary, moments: &Moments) -> Result<()> {
+        self.summary = Some(summary);
+        self.whole(Section::Moments, &[&moments.mean[..], &moments.deviation].concat())
     }
 
     /// Sets the names of classes and columns, which are numbers by default. A list of names is not
@@ -349,6 +363,8 @@ impl Writer {
             ids: self.ids,
             names: std::mem::take(&mut self.names),
             parts: std::mem::take(&mut self.parts),
+            summary: self.summary,
+            piece_bytes: self.piece_bytes,
             sections: Vec::new(),
         };
         for (section, values) in all.expected() {

@@ -145,7 +145,7 @@ fn every_path_gives_the_bits_of_the_naive_loop() {
         let wide = Buffer::from_rows(n, columns, &x).unwrap();
         let half = HalfBuffer::from_rows(n, columns, &x).unwrap();
         let (wide, half) = (wide.read(0..n).unwrap(), half.read(0..n).unwrap());
-        let inverse = inverse_degrees(&both.incoming, false);
+        let inverse = inverse_degrees(both.incoming.offsets(), false);
         let mut cuts: Vec<usize> =
             (0..random.below(4)).map(|_| random.below(n as u64 + 1) as usize).collect();
         cuts.extend([0, n]);
@@ -281,7 +281,7 @@ fn rows_in_pieces_give_the_bits_of_rows_in_one() {
         let positions = Positions::new(&both.outgoing, &both.incoming).unwrap();
         let (scale, weights) = (values(random, n), values(random, e));
         let x = values(random, n * columns);
-        let inverse = inverse_degrees(&both.incoming, true);
+        let inverse = inverse_degrees(both.incoming.offsets(), true);
         let cuts = piece_cuts(random, n);
         // Each piece from one of three buffers, in which all rows that are not its own are NaN.
         let owned = |buffer: usize| -> Vec<f32> {
@@ -374,7 +374,7 @@ fn transposes_are_adjoint() {
         let (scale, weights) = (values(random, n), values(random, e));
         let (x, y) = (values(random, n * columns), values(random, n * columns));
         let own = round % 2 == 0;
-        let inverse = inverse_degrees(&both.incoming, own);
+        let inverse = inverse_degrees(both.incoming.offsets(), own);
         let plain = |reduce| {
             let gather = Gather::new(&both.incoming, reduce);
             if own { gather.with_self() } else { gather }

@@ -401,9 +401,9 @@ impl Source {
                 known.chain(std::iter::repeat(1.0)).take(rows).collect()
             }
             (Some(weights), false) => weights.symmetric_scale(&graph),
-            (None, false) => symmetric_scale(&graph),
+            (None, false) => symmetric_scale(graph.offsets()),
         };
-        let inverse = Arc::new(inverse_degrees(graph.incoming(), false));
+        let inverse = Arc::new(inverse_degrees(graph.offsets(), false));
         let edges = Arc::new(EdgeData { weights, features: known });
         Ok(PartLists { graph, scale: Arc::new(scale), inverse, edges, of_means })
     }

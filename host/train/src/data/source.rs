@@ -8,16 +8,21 @@ use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
 use eciton_formats::{Request, sequence};
 use eciton_graph::checksum;
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Moments, Scaling};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Held, Labels, Moments, Scaling};
 use eciton_graph::edge_rule;
 use eciton_graph::error::Place;
 use eciton_graph::scaling::Rounded;
+use eciton_graph::store::{self, Outline};
 use eciton_input::notes;
 use eciton_recipe::{Config, Data, NormaliseFeatures, SelfLoops, TaskType, Tokens};
 use eciton_runs::schema::{Purpose, Schema};
 use eciton_runs::task_type::task;
+use eciton_tensor::Matrix;
 
+use super::bucket::{self, InBucket};
+use super::{Division, Inputs};
 use crate::error::{Error, Result};
+use crate::hosts::{Cut, Hosts};
 use crate::initial_weights;
 
 /// Value of `data.source` for a data set that the caller passed in memory. No data set has this
@@ -27,18 +32,73 @@ pub const IN_MEMORY: &str = "(in memory)";
 /// Loads a data set and [prepares](prepare) it. `data.source` is a built-in name, the name of a
 /// published data set in the user's cache, or a path that `eciton_formats` can read.
 pub fn load(data: &Data) -> Result<Dataset> {
-    prepare(data, read(data, None)?)
+    prepare(data, read(data, (None, None))?)
+}
+
+/// Host that reads only its rows of a data set, if it can.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    config: &'a Config,
+    hosts: &'a Hosts,
+}
+
+/// Returns true if the settings let each of several hosts read only its rows.
+fn are_rows_enough(config: &Config) -> bool {
+    let data = &config.data;
+    // Facts about the values in a store are those of its own labels and split.
+    let as_stored = data.task.is_none() && data.label.is_none() && data.split.is_none();
+    as_stored && data.self_loops.is_none() && !config.batch.is_on()
+}
+
+/// Returns true if each of several hosts would read only its rows of this data set, which was read
+/// whole for a plan.
+pub(crate) fn may_read_own(config: &Config, inputs: &Inputs) -> bool {
+    let dense = matches!(inputs.features, Matrix::Dense(_));
+    let dataset = &inputs.dataset;
+    let plain = dense && dataset.edge_features.is_none() && dataset.graphs.is_none();
+    plain && !dataset.parts.is_empty() && are_rows_enough(config)
+}
+
+impl<'a> Reader<'a> {
+    /// Returns the reader for a run on `hosts`. Returns `None` on one host, and with settings for
+    /// which the whole data set must be read.
+    fn new(config: &'a Config, hosts: Option<&'a Hosts>) -> Option<Self> {
+        hosts.filter(|_| are_rows_enough(config)).map(|hosts| Self { config, hosts })
+    }
+
+    /// Opens the rows of this host from the store at `source`. Returns `None` if the store must be
+    /// opened whole.
+    fn open(self, source: &(impl store::Source + ?Sized)) -> Result<Option<Dataset>> {
+        let Self { config, hosts } = self;
+        let choose = |outline: &Outline<'_>| {
+            let rows = outline.offsets.len().saturating_sub(1) as u64;
+            let sizes = (outline.offsets, rows * u64::from(outline.columns));
+            let division =
+                Division::new(sizes, (&config.run, config.data.group(), hosts.least_intervals())).ok()?;
+            let starts = division.starts();
+            let own = Cut::new(&starts, outline.parts, hosts.count).ok()?.of(hosts.me);
+            Some(starts[own.start as usize][1]..starts[own.end as usize][1])
+        };
+        let opened = store::open_rows(source, &choose)?;
+        if let Some(opened) = &opened {
+            eciton_graph::label_report::report(&opened.labels);
+        }
+        if let Some(Held { rows, read_bytes, .. }) = opened.as_ref().and_then(|opened| opened.held.as_ref()) {
+            tracing::info!(?rows, bytes = read_bytes, "rows of this host read");
+        }
+        Ok(opened)
+    }
 }
 
 /// Reads a data set for training. Warns if class labels look like numbers, because the user may
 /// want regression.
-fn read(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
+fn read(data: &Data, (schema, reader): (Option<&Schema>, Option<Reader<'_>>)) -> Result<Dataset> {
     let begun = std::time::Instant::now();
-    let read = open_as(data, schema)?;
+    let read = open_by(data, (schema, reader))?;
     tracing::info!(
         source = data.source,
         vertices = read.vertices(),
-        edges = read.graph.edges(),
+        edges = read.edges(),
         seconds = begun.elapsed().as_secs_f64(),
         "data set read"
     );
@@ -50,17 +110,19 @@ fn read(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     Ok(read)
 }
 
-/// Reads the data set of a configuration, and prepares it for training with [`to_train`].
-pub(crate) fn load_to_train(config: &Config) -> Result<Dataset> {
-    to_train(config, read_to_train(config)?, initial_weights::schema(config)?.as_ref())
+/// Reads the data set of a configuration, and prepares it for training with [`to_train`]. Each of
+/// several `hosts` reads only its rows, if it can.
+pub(crate) fn load_to_train(config: &Config, hosts: Option<&Hosts>) -> Result<Dataset> {
+    to_train(config, read_to_train(config, hosts)?, initial_weights::schema(config)?.as_ref())
 }
 
 /// Reads the data set of a configuration for training, without preparing it. With initial weights
 /// (`run.init`), columns are matched to their schema, unless `run.init_fresh` includes the first
-/// layer.
-pub(crate) fn read_to_train(config: &Config) -> Result<Dataset> {
+/// layer. Each of several `hosts` reads only its rows, if it can.
+pub(crate) fn read_to_train(config: &Config, hosts: Option<&Hosts>) -> Result<Dataset> {
     let known = initial_weights::schema(config)?;
-    read(&config.data, known.as_ref().filter(|_| !config.run.init_fresh.contains(&0)))
+    let known = known.as_ref().filter(|_| !config.run.init_fresh.contains(&0));
+    read(&config.data, (known, Reader::new(config, hosts)))
 }
 
 /// [Prepares](prepare) a data set for training. `known` is the schema of the initial weights
@@ -82,6 +144,13 @@ pub(crate) fn to_train(config: &Config, mut dataset: Dataset, known: Option<&Sch
 pub(crate) fn checked(config: &Config, dataset: Dataset) -> Result<Dataset> {
     dataset.validate()?;
     to_train(config, dataset, initial_weights::schema(config)?.as_ref())
+}
+
+/// Reads the data set of a run with `schema` that goes on, and prepares it with [`fitted`]. Each of
+/// several `hosts` reads only its rows, if it can.
+pub(crate) fn load_to_resume(config: &Config, schema: &Schema, hosts: Option<&Hosts>) -> Result<Dataset> {
+    let dataset = open_by(&config.data, (Some(schema), Reader::new(config, hosts)))?;
+    fitted(&config.data, dataset, schema, Purpose::Resume)
 }
 
 /// Reads a data set for a trained model with `schema`, and prepares it with [`fitted`].
@@ -114,20 +183,39 @@ pub fn open(data: &Data) -> Result<Dataset> {
 /// Reads a data set like [`open`]. If `schema` is given, columns and tokens are matched to this
 /// schema of a trained model.
 pub(crate) fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
+    open_by(data, (schema, None))
+}
+
+/// Reads a data set like [`open_as`]. A host of several reads only its rows, if it can.
+fn open_by(data: &Data, (schema, reader): (Option<&Schema>, Option<Reader<'_>>)) -> Result<Dataset> {
     let expected = schema.filter(|schema| !schema.is_older()).map(Schema::expected);
-    let read = |path: &Path, name: Option<&str>| {
+    let read = |path: &Path, name: Option<&str>| -> Result<Dataset> {
+        if let Some(reader) = reader.filter(|_| name.is_none() && path.join(store::DESCRIPTION).is_file())
+            && let Some(dataset) = reader.open(path)?
+        {
+            return Ok(dataset);
+        }
         let request = Request {
             expected: expected.as_ref(),
             label: data.label.as_deref(),
             links: data.task == Some(TaskType::LinkPrediction),
             self_loops: loops(data),
         };
-        eciton_formats::open_with(path, name, request)
+        Ok(eciton_formats::open_with(path, name, request)?)
     };
     if data.source == IN_MEMORY {
         return Err(Error::WasInMemory);
     }
-    let dataset = opened(data, schema, &read)?;
+    let read_bucket =
+        |source: &InBucket| match reader.map(|reader| reader.open(source)).transpose()?.flatten() {
+            Some(dataset) => Ok(dataset),
+            None => {
+                let whole = store::open_from(source)?;
+                eciton_graph::label_report::report(&whole.labels);
+                Ok(eciton_formats::settled_store(whole, loops(data))?)
+            }
+        };
+    let dataset = opened(data, schema, &read, &read_bucket)?;
     match &data.label {
         Some(label)
             if schema.is_none()
@@ -146,11 +234,12 @@ pub(crate) fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
 }
 
 /// Reads the data set that `data.source` refers to, which is a built-in data set, a text, a path or
-/// a published data set. `read` is called for a path.
+/// a published data set. `read` is called for a path, and `read_bucket` for a store in a bucket.
 fn opened(
     data: &Data,
     schema: Option<&Schema>,
-    read: &dyn Fn(&Path, Option<&str>) -> eciton_graph::error::Result<Dataset>,
+    read: &dyn Fn(&Path, Option<&str>) -> Result<Dataset>,
+    read_bucket: &dyn Fn(&InBucket) -> Result<Dataset>,
 ) -> Result<Dataset> {
     let path = Path::new(&data.source);
     let lower = data.source.to_ascii_lowercase();
@@ -167,6 +256,13 @@ fn opened(
             let known = schema.and_then(|schema| schema.tokens.as_ref()?.vocabulary());
             sequence::open(path, unit(data.tokens), data.group(), known.as_ref())?
         }
+        None if data.source.starts_with(bucket::SCHEME) => match &data.name {
+            None => read_bucket(&InBucket::open(&data.source)?)?,
+            Some(name) => {
+                let (path, name) = (path.to_owned(), name.clone());
+                return Err(eciton_graph::error::Error::NameNotUsed { path, name }.into());
+            }
+        },
         None if path.exists() => read(path, data.name.as_deref())?,
         None => {
             let found = published(&data.source)?;
@@ -226,7 +322,7 @@ fn prepare_with(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -
         }
         let features = std::mem::replace(&mut dataset.features, Features::identity(0));
         if scale(data, &dataset, &features) != NormaliseFeatures::None {
-            dataset.unscaled = Some(checksum::for_features(&features));
+            dataset.unscaled = Some(checksum::for_features(&features, dataset.held.as_ref()));
         }
         (dataset.features, dataset.scaling) = match scale(data, &dataset, &features) {
             NormaliseFeatures::None => {
@@ -238,9 +334,10 @@ fn prepare_with(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -
                 (features.normalise_rows()?, Scaling::Rows)
             }
             NormaliseFeatures::Columns => {
-                let moments = match moments {
-                    Some(moments) => moments.clone(),
-                    None => {
+                let moments = match (moments, &dataset.held) {
+                    (Some(moments), _) => moments.clone(),
+                    (None, Some(held)) => held.moments.clone(),
+                    (None, None) => {
                         let rows = dataset.split.training_rows(dataset.graphs.as_ref(), features.rows());
                         Arc::new(Moments::from_rows(&features, &rows))
                     }
@@ -332,6 +429,13 @@ pub(crate) fn located(data: &Data) -> Result<Option<(PathBuf, Option<String>)>> 
     if eciton_formats::builtins().iter().any(|builtin| builtin.name.eq_ignore_ascii_case(&data.source)) {
         return Ok(None);
     }
+    if data.source.starts_with(bucket::SCHEME) {
+        return Err(Error::Job(format!(
+            "{}: a whole run in a function reads a data set of this machine; copy the store to a folder, or train \
+             with --hosts",
+            data.source
+        )));
+    }
     if path.exists() {
         return Ok(Some((path.to_owned(), data.name.clone())));
     }
@@ -377,7 +481,7 @@ pub(crate) fn unit(tokens: Tokens) -> sequence::Unit {
 /// that depends on the features.
 fn scale(data: &Data, dataset: &Dataset, features: &Features) -> NormaliseFeatures {
     // Rows without a graph are measurements and not word counts, so their sums have no meaning.
-    let rows = dataset.graph.edges() == 0 && dataset.graphs.is_none();
+    let rows = dataset.edges() == 0 && dataset.graphs.is_none();
     let counts = || !rows && features.are_counts();
     data.normalise_features.unwrap_or_else(|| match dataset.encoded.is_some() {
         // Dates are days since 1970, and flags are 0 or 1, so each column needs its own scale.

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use eciton_graph::dataset::{Dataset, Features, Labels, NO_LABEL};
+use eciton_graph::dataset::{Dataset, Labels};
+use eciton_graph::summary::Summary;
+pub use eciton_graph::summary::{LEAST_EDGES, ValueKind};
 use eciton_recipe::{Config, TaskType};
 
 use crate::data;
@@ -20,17 +22,6 @@ pub enum DataKind {
     Graph,
     /// Many graphs, each with its own label.
     Graphs,
-}
-
-/// Kind of the values in a feature matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ValueKind {
-    /// All values are 0 or 1.
-    Flags,
-    /// All values are non-negative integers.
-    Counts,
-    /// Some values are negative or not integers.
-    Numbers,
 }
 
 /// Statistics of a data set that determine its default settings.
@@ -64,19 +55,17 @@ pub struct Statistics {
     pub degree: f64,
 }
 
-/// Minimum number of edges between training rows that are needed to compute the homophily.
-pub const LEAST_EDGES: u64 = 50;
-/// Maximum number of values that are sampled from dense features.
-const MAX_SAMPLED: usize = 1 << 24;
-
 impl Statistics {
     /// Computes the statistics of a data set. Its labels and split must already be as the settings
     /// request.
     pub(crate) fn compute(config: &Config, dataset: &Dataset) -> Self {
-        let (features, split) = (&dataset.features, &dataset.split);
+        let (features, labels, split) = (&dataset.features, &dataset.labels, &dataset.split);
         let rows = dataset.vertices();
-        let cells = (features.rows() as f64 * f64::from(features.columns())).max(1.0);
-        let (values, largest) = values(features);
+        let cells = (f64::from(rows) * f64::from(features.columns())).max(1.0);
+        let Summary { filled, values, largest, homophily } = match &dataset.held {
+            Some(held) => held.summary,
+            None => Summary::new((&dataset.graph, features), (labels, split), |row| row),
+        };
         Self {
             kind: kind(config, dataset),
             task: config.data.task.unwrap_or_else(|| eciton_runs::task_type::task(&dataset.labels)),
@@ -85,11 +74,11 @@ impl Statistics {
             outputs: dataset.labels.width(),
             training: split.train.len() as u32,
             is_validated: config.predicts_links() || is_validated(dataset),
-            filled: features.filled() as f64 / cells,
+            filled: filled as f64 / cells,
             values,
             largest,
-            homophily: homophily(dataset),
-            degree: dataset.graph.edges() as f64 / f64::from(rows.max(1)),
+            homophily: homophily.filter(|_| dataset.graphs.is_none()),
+            degree: dataset.edges() as f64 / f64::from(rows.max(1)),
         }
     }
 }
@@ -121,7 +110,7 @@ fn kind(config: &Config, dataset: &Dataset) -> DataKind {
     if data::is_text(&config.data, path) {
         return DataKind::Text;
     }
-    match (&dataset.graphs, dataset.graph.edges()) {
+    match (&dataset.graphs, dataset.edges()) {
         (Some(_), _) => DataKind::Graphs,
         (None, 0) => match eciton_formats::image_shape(path) {
             Some(shape)
@@ -134,64 +123,4 @@ fn kind(config: &Config, dataset: &Dataset) -> DataKind {
         },
         (None, _) => DataKind::Graph,
     }
-}
-
-/// Returns the kind of the feature values, and the largest absolute value. Of dense features,
-/// evenly spaced rows are sampled.
-fn values(features: &Features) -> (ValueKind, f32) {
-    let (mut flags, mut counts, mut largest) = (true, true, 0.0f32);
-    let mut look = |values: &[f32]| {
-        for value in values {
-            flags &= *value == 0.0 || *value == 1.0;
-            counts &= *value >= 0.0 && value.fract() == 0.0;
-            largest = largest.max(value.abs());
-        }
-    };
-    match features {
-        Features::Sparse(rows) => look(&rows.values),
-        Features::Dense(rows) => {
-            let (count, columns) = (features.rows(), features.columns().max(1) as usize);
-            let step = (count / (MAX_SAMPLED / columns).max(1)).max(1);
-            (0..count).step_by(step).for_each(|row| look(rows.view().row(row)));
-        }
-    }
-    let kind = match (flags, counts) {
-        (true, _) => ValueKind::Flags,
-        (false, true) => ValueKind::Counts,
-        (false, false) => ValueKind::Numbers,
-    };
-    (kind, largest)
-}
-
-/// Returns the adjusted homophily of the edges between training rows. Returns `None` if there are
-/// too few of them, or if vertices have no classes.
-fn homophily(dataset: &Dataset) -> Option<f64> {
-    let Labels::Classes { of, count } = &dataset.labels else { return None };
-    if dataset.graphs.is_some() {
-        return None;
-    }
-    let mut known = vec![NO_LABEL; of.len()];
-    for &row in &dataset.split.train {
-        if let (Some(to), Some(&class)) = (known.get_mut(row as usize), of.get(row as usize)) {
-            *to = class;
-        }
-    }
-    let class = |vertex: u32| known.get(vertex as usize).copied().filter(|class| *class != NO_LABEL);
-    let (mut edges, mut same) = (0u64, 0u64);
-    let mut ends = vec![0u64; *count as usize];
-    for &target in &dataset.split.train {
-        let Some(own) = class(target) else { continue };
-        for other in dataset.graph.in_neighbours(target).iter().filter_map(|&source| class(source)) {
-            edges += 1;
-            same += u64::from(other == own);
-            if let Some(count) = ends.get_mut(other as usize) {
-                *count += 1;
-            }
-        }
-    }
-    if edges < LEAST_EDGES {
-        return None;
-    }
-    let expected: f64 = ends.iter().map(|&count| (count as f64 / edges as f64).powi(2)).sum();
-    (expected < 1.0).then(|| (same as f64 / edges as f64 - expected) / (1.0 - expected))
 }

@@ -408,8 +408,9 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 self.pending.extend(end);
                 Ok(shared)
             }
-            // The usage follows the last pass, and belongs to none that is in progress.
-            Exchanged::Usage => Ok(None),
+            // Features precede the first pass and the usage follows the last one, so neither belongs to
+            // a pass that is in progress.
+            Exchanged::Features { .. } | Exchanged::Usage => Ok(None),
             Exchanged::Facts => hosts.link().agrees(from, &message.body).map(|()| None),
             Exchanged::Failed { host } => {
                 let reason = String::from_utf8_lossy(&message.body).into_owned();

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use eciton_exec::hosts::Fabric;
 
+/// Minimum default number of intervals per host.
+const INTERVALS_A_HOST: u32 = 4;
+
 /// The hosts of a run, as one of them sees them.
 #[derive(Debug, Clone)]
 pub struct Hosts {
@@ -17,4 +20,12 @@ pub struct Hosts {
     pub saves: bool,
     /// Connections to the other hosts. `None` for a plan, which exchanges nothing.
     pub fabric: Option<Arc<dyn Fabric>>,
+}
+
+impl Hosts {
+    /// Returns the minimum default number of intervals of the run. Each host needs several, so that
+    /// steps overlap with the transfer of rows.
+    pub(crate) fn least_intervals(&self) -> u32 {
+        self.count.saturating_mul(INTERVALS_A_HOST)
+    }
 }

@@ -2,9 +2,6 @@
 
 use std::ops::Range;
 
-use eciton_types::Tree;
-
-use crate::data::Interval;
 use crate::error::{Error, Result};
 
 /// Division of the intervals among the hosts. Each host has consecutive intervals.
@@ -15,19 +12,17 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Divides the intervals so that all hosts have about the same number of atoms, which are of
+    /// Divides intervals with the first atoms and rows `starts`, which the numbers of atoms and rows
+    /// follow, so that all hosts have about the same number of atoms, which are of
     /// about equal work. If the data set was divided into as many parts, the hosts begin as near to
     /// the first rows `parts` as intervals do.
     ///
     /// # Errors
     /// Returns [`Error::Hosts`] if there are fewer intervals than hosts.
-    pub(crate) fn new((intervals, tree): (&[Interval], Tree), parts: &[u32], hosts: u32) -> Result<Self> {
-        let start =
-            |interval: &Interval| interval.nodes.first().map_or(tree.atoms(), |node| tree.span(*node).start);
-        let starts: Vec<u32> = intervals.iter().map(start).chain([tree.atoms()]).collect();
-        let rows: Vec<usize> = intervals.iter().map(|interval| interval.rows.start).collect();
+    pub(crate) fn new(starts: &[[u32; 2]], parts: &[u32], hosts: u32) -> Result<Self> {
         let parts = if parts.len() == hosts as usize { parts } else { &[] };
-        let intervals = intervals.len() as u32;
+        let intervals = starts.len().saturating_sub(1) as u32;
+        let atoms = starts.last().map_or(0, |[atoms, _]| *atoms);
         if intervals < hosts {
             return Err(Error::Hosts(format!(
                 "the data set has {intervals} intervals, which {hosts} hosts cannot divide among them; use \
@@ -36,10 +31,13 @@ impl Cut {
         }
         let mut firsts = vec![0];
         for host in 1..hosts {
-            let wanted = u64::from(tree.atoms()) * u64::from(host) / u64::from(hosts);
-            let distance = |at: &u32| match parts.get(host as usize) {
-                Some(&first) => rows[*at as usize].abs_diff(first as usize) as u64,
-                None => u64::from(starts[*at as usize]).abs_diff(wanted),
+            let wanted = u64::from(atoms) * u64::from(host) / u64::from(hosts);
+            let distance = |at: &u32| {
+                let [atom, row] = starts[*at as usize];
+                match parts.get(host as usize) {
+                    Some(&first) => u64::from(row.abs_diff(first)),
+                    None => u64::from(atom).abs_diff(wanted),
+                }
             };
             let before = firsts.last().copied().unwrap_or(0);
             let all = before + 1..=intervals - (hosts - host);

@@ -57,7 +57,7 @@ fn digest(text: &str) -> [u8; 32] {
 impl Facts {
     pub(crate) fn new(
         config: &Config,
-        data: &dyn std::fmt::Debug,
+        (data, reads_own): (&dyn std::fmt::Debug, bool),
         (program, cut, kernels): (&Program, &Cut, &dyn std::fmt::Debug),
     ) -> Self {
         // Threads, memory and executors may differ between hosts.
@@ -66,7 +66,7 @@ impl Facts {
         let periods = (config.run.steps, config.run.eval_every, config.run.keep, config.run.patience);
         Self([
             digest(&format!("{data:?}")),
-            digest(&format!("{settings:?} {periods:?} {:?}", config.run.until)),
+            digest(&format!("{settings:?} {periods:?} {:?} {reads_own}", config.run.until)),
             digest(&format!(
                 "{:?} {:?} {:?} {cut:?} {} {kernels:?}",
                 program.stages,
@@ -116,8 +116,19 @@ impl Link {
     /// # Errors
     /// Returns [`Error::Hosts`] if they are not those of this host.
     pub(crate) fn agrees(&self, from: u32, body: &[u8]) -> Result<()> {
+        self.agrees_on(self.facts.0.into_iter().chain([self.start.get()]), from, body)
+    }
+
+    /// Checks the facts that another host has sent before this host knows its first weights.
+    ///
+    /// # Errors
+    /// Returns [`Error::Hosts`] if they are not those of this host.
+    pub(super) fn agrees_so_far(&self, from: u32, body: &[u8]) -> Result<()> {
+        self.agrees_on(self.facts.0.into_iter(), from, body)
+    }
+
+    fn agrees_on(&self, facts: impl Iterator<Item = [u8; 32]>, from: u32, body: &[u8]) -> Result<()> {
         let found: Vec<&[u8]> = body.chunks(32).collect();
-        let facts = self.facts.0.into_iter().chain([self.start.get()]);
         let known = facts.zip(["data", "settings", "program, kernels or number of hosts", "first weights"]);
         let differs = known.enumerate().find(|(at, (fact, _))| found.get(*at) != Some(&&fact[..]));
         let Some((_, (_, what))) = differs else { return Ok(()) };

@@ -19,6 +19,9 @@ pub(crate) struct HostPart {
     pub starts: Vec<u32>,
     /// Number of edges of the whole data set, and of those to labelled training vertices.
     pub edges: (u64, u64),
+    /// True if the host has read only its own rows. Then `Inputs::features` has these rows until
+    /// features of their neighbours have arrived.
+    pub reads_own: bool,
     /// Row in the whole data set of each stored row. `None` if all rows are stored.
     pub rows: Option<Vec<u32>>,
     /// Vertex number in the data set of each stored row. `None` if all rows are stored.

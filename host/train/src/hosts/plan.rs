@@ -5,9 +5,10 @@ use eciton_recipe::Config;
 use serde::Serialize;
 
 use super::cut::Cut;
+use super::features::shared;
 use super::link::FACT_BYTES;
 use super::{check, check_data, exchange, lists};
-use crate::data::Inputs;
+use crate::data::{self, Inputs};
 use crate::error::Result;
 use crate::session::Draft;
 
@@ -16,8 +17,6 @@ use crate::session::Draft;
 pub struct HostsPlan {
     /// Plan of each host.
     pub hosts: Vec<PlannedHost>,
-    /// Bytes that each host sends to each other one before the first step of each seed.
-    pub start_bytes: u64,
 }
 
 /// Rows and messages of one host.
@@ -29,6 +28,9 @@ pub struct PlannedHost {
     pub edges: u64,
     /// Number of rows of other hosts that the steps of this host read (ghosts).
     pub ghosts: u64,
+    /// Bytes that the host sends to each host before the first step. Further seeds send fewer,
+    /// because features are sent once.
+    pub start_bytes: Vec<u64>,
     /// Bytes that the host sends to each host in a step of the training.
     pub step_bytes: Vec<u64>,
     /// Bytes that the host sends to each host in an evaluation.
@@ -44,7 +46,7 @@ impl HostsPlan {
         let (inputs, planned) = (&draft.inputs, &draft.planned);
         check_data(config, inputs)?;
         check(&planned.schedule)?;
-        let cut = Cut::new((&inputs.intervals, inputs.atoms.tree()), &inputs.dataset.parts, count)?;
+        let cut = Cut::new(&inputs.starts(), &inputs.dataset.parts, count)?;
         let rows = |host: u32| {
             let own = cut.of(host);
             let at = |interval: u32| inputs.intervals.get(interval as usize).map(|of| of.rows.clone());
@@ -75,6 +77,15 @@ impl HostsPlan {
                 evaluated[host as usize][other as usize] += scores;
             }
         }
+        let features = match planned.program.rewrites.gathered_features && data::may_read_own(config, inputs)
+        {
+            true => 4 * u64::from(inputs.shape.features),
+            false => 0,
+        };
+        let start = |host: u32, other: u32| match host == other {
+            true => 0,
+            false => FACT_BYTES + features * shared(inputs, rows(host), &rows(other)).len() as u64,
+        };
         let offsets = inputs.dataset.graph.offsets();
         let part = |(host, (step_bytes, evaluation_bytes)): (u32, (Vec<u64>, Vec<u64>))| {
             let own = rows(host);
@@ -83,12 +94,13 @@ impl HostsPlan {
                 rows: own.len() as u64,
                 edges: offsets[own.end] - offsets[own.start],
                 ghosts: named.filter(|(row, named)| **named && !own.contains(row)).count() as u64,
+                start_bytes: (0..count).map(|other| start(host, other)).collect(),
                 step_bytes,
                 evaluation_bytes,
             }
         };
         let hosts = (0..).zip(step.into_iter().zip(evaluated)).map(part).collect();
-        Ok(Self { hosts, start_bytes: FACT_BYTES })
+        Ok(Self { hosts })
     }
 
     /// Returns the index of the host that stores the most rows.

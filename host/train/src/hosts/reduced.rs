@@ -21,23 +21,28 @@ use crate::error::{Error, Result};
 
 impl Inputs {
     /// Removes the rows that host `me` neither runs nor reads. If kernels read features of edges,
-    /// all rows stay, because a feature is stored at the target of its edge.
+    /// all rows stay, because a feature is stored at the target of its edge. `reads_own` is true if
+    /// the host reads only its own rows, although a plan may have read all.
     ///
     /// # Errors
     /// Returns [`Error::Tensor`] if the rows of the host do not fit into memory.
-    pub(crate) fn on_host(mut self, cut: Cut, me: u32) -> Result<Self> {
-        let graph = &self.dataset.graph;
-        let starts = self.intervals.iter().map(|interval| interval.rows.start as u32);
-        let starts: Vec<u32> = starts.chain([self.shape.rows]).collect();
-        let labelled = self.dataset.split.train.iter().map(|&row| u64::from(graph.in_degree(row))).sum();
-        let edges = (graph.edges(), labelled);
+    pub(crate) fn on_host(mut self, cut: Cut, (me, reads_own): (u32, bool)) -> Result<Self> {
+        let (graph, offsets) = (&self.dataset.graph, self.dataset.offsets());
+        let starts: Vec<u32> = self.starts().into_iter().map(|[_, row]| row).collect();
+        let degree = |row: u32| offsets[row as usize + 1] - offsets[row as usize];
+        let labelled = self.dataset.split.train.iter().map(|&row| degree(row)).sum();
+        let edges = (self.dataset.edges(), labelled);
         let run = cut.of(me);
         let own = starts[run.start as usize] as usize..starts[run.end as usize] as usize;
-        let mut part = HostPart { cut, me, starts, edges, rows: None, numbers: None, whole: None };
+        let held = self.dataset.held.as_ref().map(|held| &held.rows);
+        if let Some(held) = held.filter(|held| (held.start as usize..held.end as usize) != own) {
+            return Err(Error::Internal(format!("the rows {held:?} were read, and the host has {own:?}")));
+        }
+        let mut part = HostPart { cut, me, starts, edges, reads_own, rows: None, numbers: None, whole: None };
         if self.edges.features.is_none() {
             let rows = stored_rows(graph, own.clone());
             part.numbers = Some(rows.iter().map(|&row| self.vertices.number(row)).collect());
-            part.whole = Some(self.store_only(&rows, own, &part.starts)?);
+            part.whole = Some(self.store_only(&rows, own, &part.starts)?).filter(|_| !reads_own);
             part.rows = Some(rows);
         }
         self.host = Some(part);
@@ -71,7 +76,7 @@ impl Inputs {
         let pick =
             |values: &[f32]| Arc::new(rows.iter().map(|&row| values[row as usize]).collect::<Vec<_>>());
         self.scale = pick(&self.scale);
-        self.set_inverse(pick(&inverse_degrees(graph.incoming(), false)));
+        self.set_inverse(pick(&inverse_degrees(self.dataset.offsets(), false)));
         for (interval, bounds) in self.intervals.iter_mut().zip(starts.windows(2)) {
             let bound = |start: u32| rows.partition_point(|&row| row < start);
             let here = bound(bounds[0])..bound(bounds[1]);
@@ -93,6 +98,7 @@ impl Inputs {
         self.shape.rows = rows.len() as u32;
         let shared = || Error::Internal("the data set is in use before the run".to_owned());
         let dataset = Arc::get_mut(&mut self.dataset).ok_or_else(shared)?;
+        dataset.held = None;
         let graph = std::mem::replace(&mut dataset.graph, reduced);
         Ok(Whole { graph, edges, scale })
     }

@@ -21,7 +21,7 @@ use crate::checkpoint::Fingerprint;
 use crate::data::{self, Inputs};
 use crate::error::{Error, Result};
 use crate::evaluation::{Asked, EvaluationPlan, Keeps};
-use crate::hosts::{self, Cut};
+use crate::hosts::{self, Cut, Hosts};
 use crate::image_strips::Stripped;
 use crate::initial_weights;
 use crate::kernels::{Kernels, Own};
@@ -29,9 +29,6 @@ use crate::loss_reachable::LabelledPlan;
 use crate::memory;
 use crate::plan::Planning;
 use crate::weights::Sums;
-
-/// Minimum default number of intervals per host, in a run on several hosts.
-const INTERVALS_A_HOST: u32 = 4;
 
 /// A run whose data set, kernels and programs are known, but whose memory is not allocated yet.
 pub(crate) struct Draft {
@@ -80,15 +77,14 @@ impl Draft {
             });
             let inputs = match dataset {
                 Some(dataset) => Ok(dataset),
-                None => data::load_to_train(config),
+                None => data::load_to_train(config, options.hosts.as_ref()),
             }
             .and_then(|dataset| {
                 memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
                 hosts::check_order(&dataset, options.hosts.as_ref(), config.run.order)?;
                 let scaled = eciton_runs::schema::scaled(&dataset);
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
-                // Each host of several needs intervals that can overlap with the transfer of rows.
-                let least = options.hosts.as_ref().map_or(1, |hosts| hosts.count * INTERVALS_A_HOST);
+                let least = options.hosts.as_ref().map_or(1, Hosts::least_intervals);
                 let of = (&config.run, config.data.group(), least);
                 Ok((Inputs::new(dataset, of, links)?, scaled))
             });
@@ -137,9 +133,10 @@ impl Draft {
             None => inputs,
             Some(hosts) => {
                 hosts::check_data(config, &inputs)?;
-                let cut =
-                    Cut::new((&inputs.intervals, inputs.atoms.tree()), &inputs.dataset.parts, hosts.count)?;
-                inputs.on_host(cut, hosts.me)?
+                let cut = Cut::new(&inputs.starts(), &inputs.dataset.parts, hosts.count)?;
+                let is_planned = hosts.fabric.is_none() && data::may_read_own(config, &inputs);
+                let reads_own = inputs.dataset.held.is_some() || is_planned;
+                inputs.on_host(cut, (hosts.me, reads_own))?
             }
         };
         let keeps = Keeps::decide(asked, options, &inputs);
