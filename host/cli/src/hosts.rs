@@ -160,8 +160,6 @@ impl Watch for Waiting<'_> {
 pub(crate) struct Joined {
     pub(crate) hosts: Hosts,
     others: Others,
-    /// True if another process reports the failure of this host.
-    is_child: bool,
 }
 
 impl Joined {
@@ -197,7 +195,7 @@ impl Joined {
         let task = serde_json::to_vec(&call.task)?;
         let mut waiting = Waiting { others: &mut others, quiet: me != 0 };
         match Hosts::connect(&config, wanted, task, &mut waiting) {
-            Ok((hosts, _)) => Ok(Some(Self { hosts, others, is_child: false })),
+            Ok((hosts, _)) => Ok(Some(Self { hosts, others })),
             Err(error) => Err(silenced(error, me != 0)),
         }
     }
@@ -212,15 +210,9 @@ impl Joined {
         let wanted = eciton_train::Wanted { me: None, count: None, here: 1 };
         let mut waiting = Waiting { others: &mut others, quiet: is_child };
         let connected = Hosts::connect(config, wanted, Vec::new(), &mut waiting);
-        let (hosts, task) = connected.map_err(|error| silenced(error, is_child))?;
-        Ok((Self { hosts, others, is_child }, serde_json::from_slice(&task)?))
-    }
-
-    /// Divides the processors of this machine among the hosts that share it.
-    pub(crate) fn share_processors(&self, config: &mut Config) {
-        let here = if self.is_child { self.hosts.count } else { self.hosts.here };
-        let all = std::thread::available_parallelism().map_or(1, |all| all.get() as u32);
-        config.run.threads.get_or_insert((all / here).max(1));
+        let (mut hosts, task) = connected.map_err(|error| silenced(error, is_child))?;
+        hosts.here = if is_child { hosts.count } else { 1 };
+        Ok((Self { hosts, others }, serde_json::from_slice(&task)?))
     }
 
     /// Ends the connections of `joined`, if the run has several hosts. Returns the result that this
@@ -288,10 +280,8 @@ impl SharedRun {
         }
     }
 
-    /// Returns the hosts, for the options of the run, and divides the processors of this machine
-    /// among those that share it.
-    pub fn hosts(&self, config: &mut Config) -> Hosts {
-        self.0.share_processors(config);
+    /// Returns the hosts, for the options of the run.
+    pub fn hosts(&self, config: &Config) -> Hosts {
         Hosts { saves: config.checkpoint.is_on(), ..self.0.hosts.clone() }
     }
 

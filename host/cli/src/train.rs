@@ -173,14 +173,11 @@ stopped. `eciton resume DIR` resumes it from the last checkpoint.";
 /// Trains the model, shows the progress of the run, and prints its summary. `joined` is given if
 /// this process is a host that has joined a run.
 pub(crate) fn run(arguments: &Arguments, joined: Option<Joined>, output: &mut Output) -> Result<(), Failure> {
-    let mut config = recipe::configure(&arguments.request()?)?;
+    let config = recipe::configure(&arguments.request()?)?;
     let joined = match joined {
         None => Joined::join(arguments.hosts, &config)?,
         joined => joined,
     };
-    if let Some(joined) = &joined {
-        joined.share_processors(&mut config);
-    }
     let saves = !arguments.no_out && config.checkpoint.is_on();
     let hosts = joined.as_ref().map(|joined| Hosts { saves, ..joined.hosts.clone() });
     // Only host 0 of several reports and writes results.

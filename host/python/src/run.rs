@@ -70,18 +70,19 @@ pub(crate) fn train(
     let mut options = Options { seeds, out: Some(out), embeddings, ..Options::default() };
     let mut listener = Listener::new(listener, each, options.stop.clone());
     let (done, listener) = noted(py, || {
-        let dataset = data.dataset.clone();
         let Some((count, program)) = hosts else {
+            let dataset = data.dataset.clone();
             return (Ok(eciton_train::train_on(dataset, &settings.0, &options, &mut listener)), listener);
         };
         let started = eciton_train::defaults::settle(&settings.0).map_err(|error| error::train(&error));
-        let started = started.and_then(|mut config| {
+        let started = started.and_then(|config| {
             let shared = SharedRun::start(&config, count, program).map_err(PyRuntimeError::new_err)?;
-            options.hosts = Some(shared.hosts(&mut config));
+            options.hosts = Some(shared.hosts(&config));
             Ok((config, shared))
         });
         let done = started.map(|(config, shared)| {
-            let done = eciton_train::train_on(dataset, &config, &options, &mut listener);
+            // This host reads the data as the others do.
+            let done = eciton_train::train(&config, &options, &mut listener);
             shared.end(&done);
             done
         });

@@ -140,7 +140,8 @@ impl Session {
     ) -> Result<Self> {
         functions::check(config.executor.kind)?;
         let draft = Draft::new(config, options, dataset, asked)?;
-        let here = options.hosts.as_ref().map_or(1, |hosts| hosts.here);
+        // Other hosts may already have allocated their memory, so only host 0 checks that of all.
+        let here = options.hosts.as_ref().filter(|hosts| hosts.me == 0).map_or(1, |hosts| hosts.here);
         memory::check_each(&draft.planned.memory, config.run.memory_bytes, here)?;
         let Draft { inputs, fingerprint, settings: model, scaled, kernels, threads, stripped, planned } =
             draft;

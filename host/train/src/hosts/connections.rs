@@ -14,7 +14,8 @@ pub struct Hosts {
     pub me: u32,
     /// Number of hosts, at least 2.
     pub count: u32,
-    /// Number of hosts that share the memory of this machine, including this one.
+    /// Number of hosts that share this machine, including this one. They divide its processors among
+    /// them. At least 1.
     pub here: u32,
     /// True if host 0 writes checkpoints. Must be the same at all hosts.
     pub saves: bool,

@@ -67,7 +67,9 @@ impl Draft {
         config.pipeline.check()?;
         let own = Own::read(config)?;
         let threads = config.run.threads.unwrap_or_else(|| {
-            std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
+            let all = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+            // Hosts on the same machine divide its processors among them.
+            (all / options.hosts.as_ref().map_or(1, |hosts| hosts.here)).max(1)
         });
         // Kernels are compiled while the data is read.
         let (inputs, kernels) = std::thread::scope(|scope| {
