@@ -426,6 +426,10 @@ fn print(
         row("rows as bf16", format!("{:>9}  saved in training by --row-storage bf16", bytes(saved)));
     }
     row("total", format!("{:>9}  at the peak", bytes(memory.peak_bytes())));
+    if memory.mapped_bytes > 0 {
+        let text = "lists and features in mapped files, whose pages are dropped if memory is short";
+        row("mapped", format!("{:>9}  {text}", bytes(memory.mapped_bytes)));
+    }
     if let Some(available) = allowed.or(plan.memory.available_bytes) {
         row("available", format!("{:>9}", bytes(available)));
     }

@@ -67,6 +67,30 @@ pub(crate) fn map_file(file: File, path: &Path, crc32: Option<u32>) -> Result<Ar
     Ok(mapping)
 }
 
+/// Memory-mapped file of this process, which only this process writes.
+struct Temporary(memmap2::Mmap);
+
+impl SlabOwner for Temporary {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Maps a file without a name for reading. Only the caller may write it, and only bytes that no
+/// reader of the mapping uses meanwhile.
+///
+/// # Errors
+/// Returns the error of the operating system if the file cannot be mapped.
+pub fn map_temporary(file: &File) -> std::io::Result<Arc<dyn SlabOwner>> {
+    if file.metadata()?.len() == 0 {
+        return Ok(Arc::new(Nothing));
+    }
+    // SAFETY: the file has no name, so that no other process opens it. It is never truncated. The
+    // caller writes only bytes that nobody reads meanwhile.
+    let bytes = unsafe { memmap2::Mmap::map(file) }?;
+    Ok(Arc::new(Temporary(bytes)))
+}
+
 /// All memory-mapped files of this process that still exist.
 static ALL: Mutex<Vec<Weak<Mapping>>> = Mutex::new(Vec::new());
 

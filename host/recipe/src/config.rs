@@ -26,6 +26,7 @@ use crate::batch::{Batch, Sampler};
 use crate::checkpoint::Checkpoint;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
+use crate::evaluation::Evaluation;
 use crate::every::Every;
 use crate::executor::{Emulator, Executor, FusionChoice, RowFormat};
 use crate::gather_choice::{GatherFeatures, LabelledGathers};
@@ -61,6 +62,9 @@ pub struct Config {
     /// Settings of mini-batches, which are the rows that one weight update reads.
     #[serde(default, skip_serializing_if = "Batch::is_default")]
     pub batch: Batch,
+    /// Settings of evaluations.
+    #[serde(default, skip_serializing_if = "Evaluation::is_default")]
+    pub evaluation: Evaluation,
     /// Settings of lanes, which are workers' shares of a pipeline.
     #[serde(default, skip_serializing_if = "LaneSettings::is_default")]
     pub lanes: LaneSettings,

@@ -9,6 +9,7 @@ mod checkpoint;
 mod cluster;
 mod data;
 mod emulator;
+mod evaluation;
 mod executor;
 mod hosts;
 mod key;
@@ -96,6 +97,7 @@ macro_rules! sections {
         $each!(optimiser, optimiser::OPTIMISER);
         $each!(run, run::RUN);
         $each!(batch, batch::BATCH);
+        $each!(evaluation, evaluation::EVALUATION);
         $each!(lanes, lanes::LANES);
         $each!(pipeline, pipeline::PIPELINE);
         $each!(links, links::LINKS);
@@ -145,12 +147,13 @@ pub fn layer_keys() -> Vec<KeyInfo> {
 }
 
 /// Names of the sections of a recipe, each with other common names for it.
-const SECTIONS: [(&str, &[&str]); 16] = [
+const SECTIONS: [(&str, &[&str]); 17] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
     ("optimiser", &["optimizer"]),
     ("run", &["train", "training"]),
     ("batch", &["batches", "sampling", "sampler"]),
+    ("evaluation", &["eval", "evaluate", "validation"]),
     ("pipeline", &["asynchrony"]),
     ("lanes", &["lane", "stages"]),
     ("kernels", &[]),

@@ -25,6 +25,7 @@ pub mod cluster;
 pub mod config;
 mod document;
 mod error;
+pub mod evaluation;
 pub mod every;
 pub mod executor;
 pub mod gather_choice;
@@ -56,6 +57,7 @@ pub use config::{
     origins,
 };
 pub use error::{Error, Result, TextPlace};
+pub use evaluation::{Evaluation, EvaluationMemory};
 pub use every::Every;
 pub use executor::{EdgePlace, Emulator, Executor, FunctionCount, FusionChoice, RowFormat, Transport};
 pub use gather_choice::{GatherFeatures, LabelledGathers};

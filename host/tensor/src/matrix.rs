@@ -401,6 +401,14 @@ impl Dense {
         Matrix::from(lease.into_read()).with_extents(&self.extents)
     }
 
+    /// Returns true if the values lie in the memory of another owner, for instance a mapped file.
+    pub fn is_lent(&self) -> bool {
+        match &self.source {
+            Source::Leased(lease) | Source::Relaid(lease, _) => lease.buffer().is_lent(),
+            Source::Half(_) | Source::Arriving(_) => false,
+        }
+    }
+
     /// Waits for all rows of the view, and returns a lease on them.
     pub fn hold(&self, deadline: Option<Duration>) -> Result<Held> {
         let columns = self.columns.clone();

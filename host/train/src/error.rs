@@ -341,6 +341,15 @@ pub enum Error {
         /// Memory in bytes that is available.
         available: u64,
     },
+    /// The file with the rows of an evaluation cannot be used.
+    #[error(
+        "the activations of an evaluation cannot be written to a temporary file ({source}); free space on the disk \
+         of the run folder, or set evaluation.memory = \"resident\""
+    )]
+    RowsInFile {
+        /// Error of the system.
+        source: std::io::Error,
+    },
     /// The data set has no labels to train on.
     #[error(
         "data set `{dataset}` has no labels; add labels.csv (id,class) or labels.npy to its folder, or set \

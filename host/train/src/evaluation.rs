@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eciton_engine::{Engine, MAX_INTERVALS};
@@ -95,6 +96,8 @@ pub(crate) struct EvaluationPlan {
     limited: Option<Split>,
     /// True if the stages run on lanes (shares of the pipeline) of workers that own the weights.
     placed: bool,
+    /// Folder of the files with the rows of all vertices. `None` if they are in memory.
+    folder: Option<PathBuf>,
 }
 
 impl EvaluationPlan {
@@ -121,7 +124,21 @@ impl EvaluationPlan {
             false => None,
         };
         let pieces = if passes { pieces(inputs) } else { None };
-        Ok(Self { program, spans, schedule, pieces, keeps, folded, limited: None, placed: false })
+        let (limited, placed, folder) = (None, false, None);
+        Ok(Self { program, spans, schedule, pieces, keeps, folded, limited, placed, folder })
+    }
+
+    /// Changes the plan so that the rows of all vertices are in files of `folder`, if rows remain
+    /// after their step.
+    pub(crate) fn in_files(mut self, folder: Option<PathBuf>) -> Self {
+        self.folder = folder.filter(|_| !self.folds() && !self.placed);
+        self
+    }
+
+    /// Returns the folder of the files with the rows of all vertices. Returns `None` if they are in
+    /// memory.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// Changes the plan so that the stages run on the lanes (shares of the pipeline) of a training
@@ -225,8 +242,8 @@ impl EvaluationPlan {
     }
 
     /// Returns the maximum number of steps in flight. Returns `None` if the number is not limited.
-    fn in_flight(&self, threads: u32) -> Option<u32> {
-        self.folds().then(|| threads.saturating_mul(PIECES_A_THREAD).max(1))
+    pub(crate) fn in_flight(&self, threads: u32) -> Option<u32> {
+        (self.folds() || self.folder.is_some()).then(|| threads.saturating_mul(PIECES_A_THREAD).max(1))
     }
 
     /// Returns the size in bytes of the scores in flight and of the accumulated metric. Returns 0
@@ -342,7 +359,7 @@ impl Evaluation {
             (true, None) => return Err(Error::Internal("the evaluation computes no scores".to_owned())),
             (false, _) => {
                 let rings = (&Pipeline::default(), &Lanes::default());
-                RowStore::new(&plan.schedule, cut, rings, format, (others, inputs.own_rows()))?
+                RowStore::new(&plan.schedule, cut, rings, format, (others, inputs.own_rows(), plan.folder()))?
             }
         };
         Ok(Self { plan, rows, engine, exchange: None })

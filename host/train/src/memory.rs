@@ -89,7 +89,19 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
         }
     };
     let (graph, rows) = (&inputs.dataset.graph, u64::from(inputs.shape.rows));
-    let edges = graph_bytes(graph);
+    // A run on batches reads a part of the lists and features at a time.
+    let may_drop = |is_mapped: bool| is_mapped && program.apart.is_some();
+    let mut lists = [Some(graph.incoming()), graph.transpose()].into_iter().flatten();
+    let is_mapped = lists.all(|lists| lists.slabs().1.is_borrowed());
+    let mut mapped_bytes = 0;
+    let mut held = |bytes: u64, is_mapped| match may_drop(is_mapped) {
+        true => {
+            mapped_bytes += bytes;
+            0
+        }
+        false => bytes,
+    };
+    let edges = held(graph_bytes(graph), is_mapped);
     let transpose = if graph.symmetric() { "" } else { " and their transpose" };
     item("graph", format!("{} edges{transpose}", graph.edges()), edges, always.clone());
     let graphs = inputs.dataset.graphs.as_ref();
@@ -124,6 +136,8 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
         (features, _) => own(features_bytes(features)),
     };
     let shape = format!("[{rows}, {}]{}", inputs.shape.features, storage(&inputs.features));
+    let is_mapped = matches!(&inputs.features, Matrix::Dense(dense) if dense.is_lent());
+    let features = held(features, is_mapped && !gathered);
     let stays = !gathered || program.gathered.is_some();
     let before = |phase: &Phase| stays || *phase as u8 <= Phase::Gathering as u8;
     item("features", shape.clone(), features, phases.iter().copied().filter(before).collect());
@@ -161,7 +175,7 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
         saved.saturating_sub(u64::from(threads) * widened_bytes(wanted))
     });
     let (read_bytes, available_bytes) = (peak_bytes(), available());
-    MemoryPlan { items, phases, total_bytes, read_bytes, bf16_saves_bytes, available_bytes }
+    MemoryPlan { items, phases, total_bytes, mapped_bytes, read_bytes, bf16_saves_bytes, available_bytes }
 }
 
 /// Checks that the estimated peak memory of a run does not exceed `allowed` bytes, or the available
@@ -516,8 +530,16 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
         return slots;
     }
     let assigned = Buffers::assign(&evaluation.schedule, pieces, &Pipeline::default(), format);
+    let in_flight = evaluation.folder().and_then(|_| evaluation.in_flight(wanted.threads));
     for (wanted, _) in like(&assigned, &evaluation.schedule, evaluated.as_ref(), (&Lanes::default(), pieces))
     {
+        if let Some(steps) = in_flight.filter(|_| wanted.0 == inputs.shape.rows && wanted.2 == RowFormat::F32)
+        {
+            // Only rows that are being written are in memory.
+            let written = u64::from(steps) * evaluation.longest(inputs);
+            slots.push((written.min(u64::from(wanted.0)) as u32, wanted.1, wanted.2));
+            continue;
+        }
         match spare.iter().position(|&slot| slot == wanted) {
             Some(at) => drop(spare.swap_remove(at)),
             None => slots.push(wanted),
@@ -548,6 +570,7 @@ mod tests {
             ],
             phases: vec![held(Phase::Gathering, gathering), held(Phase::Training, training)],
             total_bytes: gathering.max(training),
+            mapped_bytes: 0,
             read_bytes: Some(1 << 40),
             bf16_saves_bytes: None,
             available_bytes: None,

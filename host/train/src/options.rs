@@ -1,6 +1,6 @@
 //! Options of a training or prediction that do not change its results.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eciton_recipe::Workers;
@@ -80,6 +80,18 @@ impl Default for Options {
             pause_after: None,
             hosts: None,
             budget: None,
+        }
+    }
+}
+
+impl Options {
+    /// Returns the folder for temporary files of a run. It is next to the run folder, whose disk must
+    /// have room for a model anyway.
+    pub(crate) fn beside(&self) -> PathBuf {
+        match self.out.as_deref().and_then(Path::parent) {
+            Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
+            Some(folder) => folder.to_owned(),
+            None => std::env::temp_dir(),
         }
     }
 }

@@ -6,7 +6,7 @@ mod machine;
 mod nan_search;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -226,14 +226,7 @@ impl Session {
         let owners = match config.sums_stay() {
             false => Owners::default(),
             true => {
-                // The snapshot file is next to the run folder, because that disk must have room for
-                // a model anyway.
-                let beside = options.out.as_deref().and_then(std::path::Path::parent);
-                let folder = match beside {
-                    Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
-                    Some(folder) => folder.to_owned(),
-                    None => std::env::temp_dir(),
-                };
+                let folder = options.beside();
                 let (atoms, nodes) = sums.nodes();
                 let wanted = Wanted {
                     program: &program,
@@ -295,7 +288,7 @@ impl Session {
             parts,
             (&config.pipeline, &lanes),
             config.run.row_storage,
-            (&[], inputs.own_rows()),
+            (&[], inputs.own_rows(), None),
         )?;
         // If epochs overlap, the evaluation cannot share row buffers with the training.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
@@ -708,6 +701,7 @@ impl Session {
         }
         let keeps = Keeps { scores: true, embeddings, ..self.evaluation.plan.keeps };
         let plan = EvaluationPlan::new(&self.program, config, &self.inputs, keeps)?;
+        let plan = plan.in_files(self.evaluation.plan.folder().map(Path::to_owned));
         let settings = (*self.engine.settings(), self.threads);
         let lanes = self.evaluation.engine.settings().lanes;
         let mut whole = Evaluation::new(plan, &self.inputs, (settings, lanes), self.rows.format, &[])?;

@@ -2,7 +2,7 @@
 //! of a run depend on nothing but its settings.
 
 use eciton_recipe::Config;
-use eciton_tests::{cora, options, train_reports};
+use eciton_tests::{cora, options, train, train_reports};
 use eciton_train::inspect::{FirstEpoch, first_epoch};
 use eciton_train::{Options, Silent, Trainer};
 
@@ -68,6 +68,21 @@ fn threads_and_depths_change_no_bit() {
         assert_eq!(of("run.threads=2", 1), first, "{sampler:?}");
         assert_eq!(of("run.threads=2", 4), first, "{sampler:?}");
         assert_ne!(of("run.seed=9", 1), first, "{sampler:?}");
+    }
+}
+
+#[test]
+fn an_evaluation_in_a_file_has_the_bits_of_one_in_memory() {
+    for model in MODELS {
+        let run = |memory: &str| {
+            let config = config(
+                3,
+                &[model, &["run.intervals=20", "run.eval_every=1", "run.keep=best", memory]].concat(),
+            );
+            let (summary, losses) = train(&config, &Options { scores: true, ..options() }).unwrap();
+            (summary.model_digest, losses, format!("{:?}", summary.seeds[0].metrics))
+        };
+        assert_eq!(run("evaluation.memory=file"), run("evaluation.memory=resident"), "{model:?}");
     }
 }
 

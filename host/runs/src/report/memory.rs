@@ -62,6 +62,9 @@ pub struct MemoryPlan {
     /// Size in bytes of the largest phase. This is the estimated peak, unless reading the data set
     /// took more memory.
     pub total_bytes: u64,
+    /// Bytes of lists and features in mapped files that a run on batches reads. The operating system
+    /// drops their pages if memory is short, so they are not part of the other sizes.
+    pub mapped_bytes: u64,
     /// Peak memory in bytes of this process when the plan was made, after the data set was read. It
     /// is informative, so no run is refused because of it. `None` if the system does not report it.
     pub read_bytes: Option<u64>,

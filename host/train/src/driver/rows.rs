@@ -10,12 +10,14 @@
 //! reading rows of another slot or round. Each interval of a buffer has a tag with the slot and
 //! round of its rows. A write clears the tag, and a commit sets it.
 
+mod in_file;
 mod passing;
 mod stored;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 
 use eciton_planner::policy;
 use eciton_program::{Buffers, Domain, Program};
@@ -23,6 +25,7 @@ use eciton_recipe::{Lanes, Pipeline, RowFormat};
 use eciton_tensor::{Buffer, Matrix};
 use eciton_types::{DomainId, IntervalId, Round, SlotId, StageId, Step};
 
+use self::in_file::InFile;
 use self::passing::Passing;
 use self::stored::Stored;
 pub(crate) use self::stored::{Lease, WriteLease};
@@ -96,13 +99,14 @@ pub(crate) struct RowStore {
 impl RowStore {
     /// Creates the buffers for the slots of a program. Slots that are not needed at the same time
     /// share a buffer. `others` are stores of programs that run at other times, so that their
-    /// buffers are reused. `own` are the rows whose steps run here, in a run on several hosts.
+    /// buffers are reused. `own` are the rows whose steps run here, in a run on several hosts. If
+    /// `folder` is given, f32 rows of all vertices are in files of this folder.
     pub(crate) fn new(
         program: &Program,
         intervals: Vec<Vec<Range<usize>>>,
         (pipeline, lanes): (&Pipeline, &Lanes),
         format: RowFormat,
-        (others, own): (&[&Self], Option<Range<usize>>),
+        (others, own, folder): (&[&Self], Option<Range<usize>>, Option<&Path>),
     ) -> Result<Self> {
         let each = intervals.first().map_or(0, Vec::len);
         let count = u32::try_from(each).unwrap_or(u32::MAX);
@@ -139,7 +143,13 @@ impl RowStore {
             let whole = only.map_or(program.rows(domain) as usize, Range::len);
             let rows = places.as_ref().map_or(whole, |places| places.each * places.count);
             let first = only.filter(|_| places.is_none()).map_or(0, |own| own.start);
-            let versions = (0..kept).map(|_| one(rows, width, format)).collect::<Result<Vec<_>>>()?;
+            let in_file = folder
+                .filter(|_| places.is_none() && domain == Domain::VERTICES && format != RowFormat::Bf16);
+            let version = |_| match in_file {
+                Some(folder) => InFile::zeroed(folder, (rows, width as usize)).map(Stored::File),
+                None => one(rows, width, format),
+            };
+            let versions = (0..kept).map(version).collect::<Result<Vec<_>>>()?;
             let tags = RefCell::new(vec![NONE; versions.len() * each]);
             Ok(Ring { versions, tags, domain, places, first })
         });
@@ -253,6 +263,7 @@ impl RowStore {
     pub(crate) fn forget(&self) {
         for ring in &self.rings {
             ring.tags.borrow_mut().fill(NONE);
+            ring.versions.iter().for_each(Stored::forget);
             ring.places.iter().for_each(|places| places.of.borrow_mut().clear());
         }
         self.passing.iter().for_each(Passing::forget);
@@ -323,7 +334,10 @@ impl RowStore {
         if self.passes(slot).is_some() {
             return Ok(());
         }
-        let (ring, _, tag) = self.place(slot, round, interval)?;
+        let (ring, buffer, tag) = self.place(slot, round, interval)?;
+        if let Stored::File(file) = buffer {
+            file.publish(&self.rows(ring, interval, (None, false))?)?;
+        }
         if let Some(tag) = ring.tags.borrow_mut().get_mut(tag) {
             *tag = Tag { slot, round };
         }
@@ -433,7 +447,8 @@ mod tests {
         let slot = gathered(&program);
         let intervals = vec![0..4, 4..7, 7..10];
         let pipeline = (&Pipeline::asynchronous(s), &Lanes::default());
-        let store = RowStore::new(&program, vec![intervals.clone()], pipeline, format, (&[], None)).unwrap();
+        let store =
+            RowStore::new(&program, vec![intervals.clone()], pipeline, format, (&[], None, None)).unwrap();
         let put = |round: u32, interval: u32| {
             let id = IntervalId(interval);
             let (rows, value) = (intervals[interval as usize].len(), (round * 10 + interval) as f32);

@@ -2,6 +2,7 @@
 //! training is allocated, and suffices for `eciton plan`.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use eciton_graph::dataset::Dataset;
@@ -9,8 +10,8 @@ use eciton_kernel::{Kernel, Layer};
 use eciton_planner::Placement;
 use eciton_program::{FusedStages, Place, Program, Rewrites};
 use eciton_recipe::{
-    Config, EdgeColumn, EdgePlace, FeatureGather, GatherFeatures, Layers, Model, ModelSettings,
-    NormaliseFeatures, Readout,
+    Config, EdgeColumn, EdgePlace, EvaluationMemory, FeatureGather, GatherFeatures, Layers, Model,
+    ModelSettings, NormaliseFeatures, Readout,
 };
 use eciton_runs::report::MemoryPlan;
 use eciton_types::{Attribute, GROUP, Value};
@@ -142,15 +143,26 @@ impl Draft {
             }
         };
         let keeps = Keeps::decide(asked, options, &inputs);
-        let plan = |rewrites| Planned::new(config, &inputs, &kernels, threads, (&model, rewrites, keeps));
-        let mut planned = plan(rewrites)?;
+        let plan = |rewrites, folder| {
+            Planned::new(config, &inputs, &kernels, threads, (&model, rewrites, keeps, folder))
+        };
+        let mut planned = plan(rewrites, None)?;
         let gives_up = rewrites.gathered_features && config.run.gather_features == GatherFeatures::Auto;
         if gives_up && !planned.fits(config) {
             let rewrites = Rewrites { gathered_features: false, ..rewrites };
-            let without = plan(rewrites)?;
+            let without = plan(rewrites, None)?;
             if without.fits(config) {
                 planned = without;
             }
+        }
+        let in_file = match config.evaluation.memory {
+            EvaluationMemory::Resident => false,
+            EvaluationMemory::File => true,
+            // A training on all rows needs their memory anyway.
+            EvaluationMemory::Auto => planned.chooser.is_some() && !planned.fits(config),
+        };
+        if in_file {
+            planned = plan(planned.program.rewrites, Some(options.beside()))?;
         }
         crate::kernels::check_all_used(config, &planned.layers)?;
         tracing::info!(
@@ -232,7 +244,7 @@ impl Planned {
         inputs: &Inputs,
         kernels: &Kernels,
         threads: u32,
-        (model, rewrites, keeps): (&Model, Rewrites, Keeps),
+        (model, rewrites, keeps, folder): (&Model, Rewrites, Keeps, Option<PathBuf>),
     ) -> Result<Self> {
         let layers: RefCell<Vec<Arc<Layer>>> = RefCell::default();
         let failure: RefCell<Option<Error>> = RefCell::default();
@@ -291,6 +303,7 @@ impl Planned {
             Some(lanes) => evaluation.on_lanes(&program, lanes, inputs)?,
             None => evaluation,
         };
+        let evaluation = evaluation.in_files(folder);
         let mut labelled = match program.apart {
             Some(_) => None,
             None => LabelledPlan::new(config, &program, inputs.labelled_edges()),

@@ -50,7 +50,7 @@ impl Session {
             self.rows.intervals().to_vec(),
             (&pipeline, &Lanes::default()),
             self.rows.format,
-            (&[&self.rows], None),
+            (&[&self.rows], None, None),
         )?;
         let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, round));
         let watch = Watch::default();

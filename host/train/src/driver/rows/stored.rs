@@ -8,13 +8,15 @@ use eciton_recipe::RowFormat;
 use eciton_tensor::half::{HalfBuffer, ReadHalf, WriteHalf};
 use eciton_tensor::{Buffer, Matrix, ReadRows, WriteRows};
 
+use super::in_file::InFile;
 use crate::error::{Result, at};
 
-/// A buffer of rows in memory, stored as f32 or bfloat16.
+/// A buffer of rows, stored as f32 or bfloat16 in memory, or as f32 in a file.
 #[derive(Debug, Clone)]
 pub(super) enum Stored {
     F32(Buffer),
     Bf16(HalfBuffer),
+    File(InFile),
 }
 
 /// Lease of a row range for reading. No step can write the rows while the lease exists.
@@ -77,17 +79,26 @@ impl Stored {
         match (self, other) {
             (Self::F32(a), Self::F32(b)) => a.is_same(b),
             (Self::Bf16(a), Self::Bf16(b)) => a.is_same(b),
+            (Self::File(a), Self::File(b)) => a.is_same(b),
             _ => false,
         }
     }
 
-    /// Returns true if the buffer has these dimensions and this format.
+    /// Returns true if the buffer is in memory, and has these dimensions and this format.
     pub(super) fn is_like(&self, rows: usize, width: usize, format: RowFormat) -> bool {
-        (rows, width, format)
-            == match self {
-                Self::F32(buffer) => (buffer.rows(), buffer.columns(), RowFormat::F32),
-                Self::Bf16(buffer) => (buffer.rows(), buffer.columns(), RowFormat::Bf16),
-            }
+        let found = match self {
+            Self::F32(buffer) => Some((buffer.rows(), buffer.columns(), RowFormat::F32)),
+            Self::Bf16(buffer) => Some((buffer.rows(), buffer.columns(), RowFormat::Bf16)),
+            Self::File(_) => None,
+        };
+        found == Some((rows, width, format))
+    }
+
+    /// Drops the rows that were being written in an earlier pass.
+    pub(super) fn forget(&self) {
+        if let Self::File(file) = self {
+            file.forget();
+        }
     }
 
     /// Leases a row range for reading. Fails if any of the rows is leased for writing.
@@ -95,6 +106,7 @@ impl Stored {
         match self {
             Self::F32(buffer) => buffer.read(rows).map(Lease::F32),
             Self::Bf16(buffer) => buffer.read(rows).map(Lease::Bf16),
+            Self::File(file) => file.read(rows),
         }
     }
 
@@ -103,6 +115,7 @@ impl Stored {
         match self {
             Self::F32(buffer) => buffer.write(rows).map(WriteLease::F32),
             Self::Bf16(buffer) => buffer.write(rows).map(WriteLease::Bf16),
+            Self::File(file) => file.write(rows),
         }
     }
 }
