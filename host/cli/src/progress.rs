@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use eciton_recipe::{Mode, TaskType};
 use eciton_train::{
-    Ask, Chosen, EpochReport, Helpers, Metrics, Observer, PipelineTrial, Progress, ResolvedSetting, Resumed,
-    SeedReport, StalenessTrial, Started, Stop,
+    Ask, Batches, Chosen, EpochReport, Helpers, Metrics, Observer, PipelineTrial, Progress, ResolvedSetting,
+    Resumed, SeedReport, StalenessTrial, Started, Stop,
 };
 use serde::Serialize;
 
@@ -235,6 +235,21 @@ impl Observer for JsonLines<'_> {
 /// the epoch was not evaluated.
 fn part(metrics: Option<&Metrics>, select: fn(&Metrics) -> Option<f64>) -> String {
     metrics.map_or_else(|| "-".to_owned(), |metrics| measured(metrics.metric, select(metrics)))
+}
+
+/// Formats the facts about mini-batches, for instance `neighbours: 118 updates per epoch, of 1
+/// micro-batch with at most 5,632 rows over 2 hops`.
+fn batches(of: &Batches) -> String {
+    let sampler = if of.sampler == "none" { "batches" } else { &of.sampler };
+    let (updates, micro) = (counted(of.updates.into(), "update"), counted(of.micro.into(), "micro-batch"));
+    let micro = micro.replace("batchs", "batches");
+    let rows = counted(of.rows.into(), "row");
+    let hops = if of.hops > 0 { format!(" over {}", counted(of.hops.into(), "hop")) } else { String::new() };
+    let counted = of.counted.map_or_else(String::new, |of| {
+        let samples = counted(of.samples.into(), "sample");
+        format!("; {samples} counted before training, in {}", seconds(of.seconds))
+    });
+    format!("{sampler}: {updates} per epoch, of {micro} with at most {rows}{hops}{counted}")
 }
 
 /// Formats the targets of the task, for instance `7 classes`. For a data set of many graphs, an

@@ -448,6 +448,7 @@ mod tests {
             attempts: None,
             workers: None,
             hosts: Vec::new(),
+            batches: None,
             audit: None,
             bill: None,
             cost: None,

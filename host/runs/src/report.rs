@@ -69,6 +69,9 @@ pub struct Started {
     /// Number of steps (weight updates) that are planned for each seed, and of those per epoch.
     #[serde(default)]
     pub steps: (u32, u32),
+    /// Mini-batches. `None` if each step is on all rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batches: Option<Batches>,
     /// Random seeds. The run trains one model per seed, one after another.
     pub seeds: Vec<u64>,
     /// Seconds from the call until the training starts. They include reading and ordering the data,
@@ -81,6 +84,35 @@ pub struct Started {
     /// number. `None` if nothing is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<Outlook>,
+}
+
+/// Mini-batches of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Batches {
+    /// Name of the sampler, for instance `neighbours`. `none` if micro-batches consist of training
+    /// rows without neighbours.
+    pub sampler: String,
+    /// Number of updates (optimiser steps) per epoch.
+    pub updates: u32,
+    /// Number of micro-batches per update.
+    pub micro: u32,
+    /// Maximum number of rows of a micro-batch, including those that the sampler adds.
+    pub rows: u32,
+    /// Number of hops from which the model reads neighbours in a micro-batch.
+    pub hops: u32,
+    /// Samples that were drawn before the training to weight rows and edges. `None` if the sampler
+    /// needs no weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
+}
+
+/// Samples that were drawn before the training.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Number of samples.
+    pub samples: u32,
+    /// Time in seconds. It is part of [`Started::setup_seconds`] and of the duration of the run.
+    pub seconds: f64,
 }
 
 /// Facts about a resumed run that are known before its next epoch. [`Observer::resumed`] receives
@@ -369,6 +401,9 @@ pub struct Summary {
     /// host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostTraffic>,
+    /// Mini-batches. `None` if each step was on all rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batches: Option<Batches>,
     /// Result of the audit of remote answers, in this process. `None` if nothing was audited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditReport>,

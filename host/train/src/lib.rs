@@ -76,10 +76,10 @@ pub use eciton_exec::hosts::{Fabric, InProcess};
 pub use eciton_exec::{Bill, Cost, TimeOrigin};
 pub use eciton_runs::provenance::{DataDigest, Machine, Provenance};
 pub use eciton_runs::report::{
-    Activity, Attempts, AuditReport, BestEpoch, Chosen, ClassQuality, EpochReport, Excluded, Helpers,
-    HelpersUsed, HostTraffic, Majority, MemoryItem, MemoryPlan, Metrics, Mistake, Observer, Ordered, Phase,
-    PhaseBytes, PipelineTrial, Progress, Quality, ResolvedSetting, Resumed, RowsByAge, SeedReport, Silent,
-    StalenessTrial, Started, Summary, Target, WorkersUsed,
+    Activity, Attempts, AuditReport, Batches, BestEpoch, Chosen, ClassQuality, Counted, EpochReport,
+    Excluded, Helpers, HelpersUsed, HostTraffic, Majority, MemoryItem, MemoryPlan, Metrics, Mistake,
+    Observer, Ordered, Phase, PhaseBytes, PipelineTrial, Progress, Quality, ResolvedSetting, Resumed,
+    RowsByAge, SeedReport, Silent, StalenessTrial, Started, Summary, Target, WorkersUsed,
 };
 pub use eciton_runs::task_type::task;
 pub use eciton_runs::{decisions, metrics_format, run_folder, schema};

@@ -361,6 +361,11 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         let each = features_bytes(&inputs.features) / u64::from(inputs.shape.rows).max(1);
         let detail = format!("features of at most {ahead} times {rows} rows, sampled in advance");
         item("batches", detail, ahead * u64::from(rows) * (each + 16));
+        if config.batch.normalise && config.batch.sampler.is_induced() {
+            let (vertices, edges) = (u64::from(inputs.shape.rows), inputs.dataset.edges());
+            let detail = "how many samples have each vertex and each edge".to_owned();
+            item("counts", detail, 4 * (vertices + edges));
+        }
     }
     if let Some((edges, bytes)) = edges_at_once(wanted) {
         let detail =

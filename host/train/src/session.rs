@@ -15,12 +15,12 @@ use eciton_exec::functions::{self, Outlook};
 use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
-use eciton_program::{Domain, FusedStages, Program};
+use eciton_program::{Domain, FusedStages, Hops, Program};
 use eciton_recipe::{
     Config, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures, Readout, WeightVersions,
 };
 use eciton_runs::report::{
-    Attempts, AuditReport, HelpersUsed, HostTraffic, Metrics, Observer, PipelineTrial, Quality,
+    self, Attempts, AuditReport, HelpersUsed, HostTraffic, Metrics, Observer, PipelineTrial, Quality,
     ResolvedSetting, WorkersUsed,
 };
 use eciton_types::{Round, SlotId};
@@ -303,7 +303,7 @@ impl Session {
         let exchange = exchange(&schedule, None)?;
         let evaluation = Evaluation::new(evaluation, &inputs, (settings, lanes), format, others)?;
         let evaluation = Evaluation { exchange: scores, ..evaluation };
-        let source = chooser.map(|chooser| Source::new(&config.batch, &inputs, chooser));
+        let source = chooser.map(|chooser| Source::new(&config.batch, &inputs, (chooser, threads)));
         let source = source.transpose()?.map(Arc::new);
         Ok(Self {
             rows,
@@ -659,6 +659,13 @@ impl Session {
         let (again, redundant, retries) = (counters.again, counters.redundant, counters.retries);
         let returns = self.weights.owning_workers().map(Owners::returns);
         (!places.is_empty()).then_some(WorkersUsed { places, again, redundant, retries, returns })
+    }
+
+    /// Returns the facts about the mini-batches of the run. Returns `None` if each step is on all rows.
+    pub(crate) fn batches(&self) -> Option<report::Batches> {
+        let hops = Hops::from_program(&self.program).most() as u32;
+        let micro = self.engine.settings().intervals;
+        self.source.as_ref().map(|source| source.facts((self.epochs.rounds(), micro, hops)))
     }
 
     /// Returns the bytes that this host has exchanged with each other host. Empty in a run on one

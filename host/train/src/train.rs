@@ -102,6 +102,11 @@ fn train_data(
     };
     let dataset = dataset.map(|dataset| data::checked(&config, dataset)).transpose()?;
     let mut trial = None;
+    if config.pipeline.auto && options.hosts.is_some() {
+        let reason = "the trials of `pipeline.staleness = \"auto\"` measure times, on which hosts cannot agree; set \
+                      a number, or train on one host";
+        return Err(Error::Hosts(reason.to_owned()));
+    }
     if config.pipeline.auto {
         (config, trial) = settle_pipeline(&config, options, dataset.as_ref())?;
         trial.iter().for_each(|trial| observer.tried(trial));
@@ -201,6 +206,7 @@ impl Run<'_> {
             threads: session.threads,
             epochs: session.planned_epochs(self.config),
             steps: (session.end(self.config).0, session.epochs.rounds()),
+            batches: session.batches(),
             seeds: self.seeds(),
             setup_seconds: self.begun.elapsed().as_secs_f64(),
             settings: session.said(self.config),
@@ -553,6 +559,7 @@ fn summarise(
         attempts: session.attempts(),
         workers: session.workers(),
         hosts: session.host_traffic(),
+        batches: session.batches(),
         audit: session.audit(),
         bill: session.bill(),
         cost: session.cost(),

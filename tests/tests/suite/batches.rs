@@ -87,6 +87,23 @@ fn an_evaluation_in_a_file_has_the_bits_of_one_in_memory() {
 }
 
 #[test]
+fn a_run_reports_its_batches() {
+    let of = |settings: &[&str]| train(&config(1, settings), &options()).unwrap().0.batches;
+    assert_eq!(of(&[]), None);
+    let neighbours = of(SAMPLERS[4]).unwrap();
+    // Cora has 140 training rows. A target of 25 has 5 neighbours, and each of these rows 3.
+    let rows = 25 * (1 + 5) * (1 + 3);
+    let found = (&neighbours.sampler[..], neighbours.updates, neighbours.micro, neighbours.hops);
+    assert_eq!((found, neighbours.counted), (("neighbours", 3, 2, 2), None));
+    assert!(neighbours.rows <= rows, "{}", neighbours.rows);
+    let vertex = of(SAMPLERS[0]).unwrap();
+    // Samples of 300 rows until each row was drawn ten times on average.
+    let least = 10 * 2708 / 300;
+    assert!(vertex.counted.is_some_and(|counted| counted.samples > least), "{vertex:?}");
+    assert_eq!((&vertex.sampler[..], vertex.micro, vertex.rows), ("vertex", 2, 300));
+}
+
+#[test]
 fn each_seed_of_a_run_is_a_run_of_that_seed() {
     for sampler in SAMPLERS {
         let both = Options { seeds: 2, ..options() };

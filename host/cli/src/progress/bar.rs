@@ -169,6 +169,9 @@ impl Observer for Bar<'_> {
             counted(u64::from(started.threads), "thread"),
             seconds(started.setup_seconds)
         ));
+        if let Some(batches) = &started.batches {
+            self.output.line(format_args!("{}", super::batches(batches)));
+        }
         resolved_settings(started).for_each(|line| self.output.line(line));
         self.pace = Pace::new(started);
         self.bar.set_length(self.pace.all().saturating_mul(UNITS));

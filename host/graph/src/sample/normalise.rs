@@ -6,6 +6,10 @@
 //! loss of v has the weight `N / (C_v R)`, with R the number of training rows, so that the expected
 //! loss is the mean over all training rows.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use eciton_input::threads::{on_threads, shares as shares_of};
+
 use super::{Room, SampleKey, Sampler, Subgraph};
 use crate::adjacency::Graph;
 
@@ -17,8 +21,11 @@ pub const UNSEEN: f32 = 0.1;
 /// Round in the keys of counted subgraphs. No round of training has this index.
 pub const COUNTED_ROUND: u32 = u32::MAX;
 
+/// Number of subgraphs that a thread samples before they are counted.
+const SUBGRAPHS_A_THREAD: u32 = 2;
+
 /// Numbers of counted subgraphs that contain each row and each edge of a graph.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of counted subgraphs that contain each row.
     pub vertices: Vec<u32>,
@@ -31,30 +38,58 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Creates counts without any subgraph. They take 4 bytes per vertex and 4 bytes per edge.
-    pub fn new(graph: &Graph) -> Self {
-        let (vertices, edges) = (graph.vertices() as usize, graph.edges() as usize);
-        Self { vertices: vec![0; vertices], edges: vec![0; edges], subgraphs: 0, rows: 0 }
-    }
-
     /// Counts the subgraphs 0, 1, ... of round [`COUNTED_ROUND`]. It stops when their total number
     /// of rows exceeds `coverage` times `roots`, the number of training rows. At most `most`
-    /// subgraphs are counted.
+    /// subgraphs are counted. The counts do not depend on the number of `threads`.
     pub fn from_sampler(
         sampler: &Sampler,
         graph: &Graph,
         seed: u64,
         (coverage, roots, most): (u32, u32, u32),
-        room: &mut Room,
+        threads: usize,
     ) -> Self {
-        let mut counts = Self::new(graph);
-        for interval in 0..most {
-            if counts.covers(coverage, roots) {
-                break;
+        let zeros = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
+        let (vertices, edges) = (zeros(graph.vertices() as usize), zeros(graph.edges() as usize));
+        let mut counts = Self::default();
+        let mut rooms: Vec<Room> = (0..threads.max(1)).map(|_| Room::default()).collect();
+        let mut next = 0;
+        while next < most && !counts.covers(coverage, roots) {
+            let first = next;
+            let shares = rooms.drain(..).map(|room| {
+                let share = next..next.saturating_add(SUBGRAPHS_A_THREAD).min(most);
+                next = share.end;
+                (share, room)
+            });
+            let sampled = on_threads(shares.collect(), |(share, mut room)| {
+                let key = |interval| SampleKey { seed, round: COUNTED_ROUND, interval };
+                let sample = |interval| sampler.sample(graph, key(interval), &[], &mut room);
+                let sampled: Vec<Subgraph> = share.map(sample).collect();
+                (sampled, room)
+            });
+            let mut all = Vec::with_capacity((next - first) as usize);
+            for (sampled, room) in sampled {
+                all.extend(sampled);
+                rooms.push(room);
             }
-            counts.add(&sampler.sample(graph, SampleKey { seed, round: COUNTED_ROUND, interval }, &[], room));
+            // Subgraphs count in their order, so that further ones of the last share are left out.
+            let mut counted = 0;
+            while let Some(subgraph) = all.get(counted).filter(|_| !counts.covers(coverage, roots)) {
+                counts.rows += subgraph.ids.len() as u64;
+                counted += 1;
+            }
+            counts.subgraphs += counted as u32;
+            on_threads(shares_of(counted, rooms.len()), |share| {
+                for subgraph in &all[share] {
+                    let add = |to: &AtomicU32| {
+                        to.fetch_add(1, Ordering::Relaxed);
+                    };
+                    subgraph.ids.iter().for_each(|&id| add(&vertices[id as usize]));
+                    subgraph.edges.iter().for_each(|&edge| add(&edges[edge as usize]));
+                }
+            });
         }
-        counts
+        let plain = |counts: Vec<AtomicU32>| counts.into_iter().map(AtomicU32::into_inner).collect();
+        Self { vertices: plain(vertices), edges: plain(edges), ..counts }
     }
 
     /// Returns true if the total number of rows in the counted subgraphs exceeds `coverage` times
@@ -63,31 +98,11 @@ impl Counts {
         self.rows > u64::from(coverage) * u64::from(roots)
     }
 
-    /// Adds a subgraph to the counts.
-    ///
-    /// # Panics
-    /// Panics if the subgraph has rows or edges that the graph does not have.
-    pub fn add(&mut self, subgraph: &Subgraph) {
-        subgraph.ids.iter().for_each(|&id| self.vertices[id as usize] += 1);
-        subgraph.edges.iter().for_each(|&edge| self.edges[edge as usize] += 1);
-        self.subgraphs += 1;
-        self.rows += subgraph.ids.len() as u64;
-    }
-
-    /// Adds the counts that another thread has made for the same graph. The sums do not depend on
-    /// the order of the calls.
-    pub fn merge(&mut self, other: &Self) {
-        self.vertices.iter_mut().zip(&other.vertices).for_each(|(own, count)| *own += count);
-        self.edges.iter_mut().zip(&other.edges).for_each(|(own, count)| *own += count);
-        self.subgraphs += other.subgraphs;
-        self.rows += other.rows;
-    }
-
     /// Returns the weight of each entry of the subgraph's lists, which is `C_v / C_e`. The weight
     /// is at most [`MOST`], and [`UNSEEN`] if C_e is 0.
     ///
     /// # Panics
-    /// Panics under the conditions of [`Counts::add`].
+    /// Panics if the subgraph has rows or edges that the graph does not have.
     pub fn edge_factors(&self, subgraph: &Subgraph) -> Vec<f32> {
         let mut factors = Vec::with_capacity(subgraph.edges.len());
         for (&id, list) in subgraph.ids.iter().zip(subgraph.incoming.offsets().windows(2)) {
@@ -106,7 +121,7 @@ impl Counts {
     /// was never counted has the count [`UNSEEN`].
     ///
     /// # Panics
-    /// Panics under the conditions of [`Counts::add`].
+    /// Panics if the subgraph has rows or edges that the graph does not have.
     pub fn loss_weights(&self, subgraph: &Subgraph, roots: u32) -> Vec<f32> {
         let scale = f64::from(self.subgraphs) / f64::from(roots.max(1));
         let weight = |&id: &u32| match self.vertices[id as usize] {

@@ -94,6 +94,7 @@ fn summary(seeds: &[u64]) -> Summary {
         attempts: None,
         workers: None,
         hosts: Vec::new(),
+        batches: None,
         audit: None,
         bill: None,
         cost: None,

@@ -2,6 +2,7 @@
 //! micro-batch.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use eciton_gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::adjacency::Adjacency;
@@ -13,6 +14,7 @@ use eciton_graph::sample::{Method, Room, SampleKey, Sampler, Subgraph};
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_program::{Hops, Program};
 use eciton_recipe::{Batch as Settings, FeatureGather};
+use eciton_runs::report::{Batches, Counted};
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_types::{Atoms, IntervalId, Node, Round};
 
@@ -99,6 +101,8 @@ pub(crate) struct Source {
     /// Counts of how often each row and edge occurred in trial samples, from which unbiased weights
     /// are computed. `None` if the method needs no such weights.
     counts: Option<Counts>,
+    /// Time in which the samples were counted, in seconds.
+    counting_seconds: f64,
     /// Division of the training rows into batches. Samplers start from the training rows of a
     /// batch.
     batches: RowBatches,
@@ -111,19 +115,24 @@ pub(crate) struct Source {
 
 impl Source {
     /// Creates the source of the micro-batches of `inputs`. If `chooser` needs sampling counts,
-    /// subgraphs are sampled until each row and edge has occurred often enough.
+    /// subgraphs are sampled on `threads` threads until each row and edge has occurred often enough.
     ///
     /// # Errors
     /// Returns [`Error::Tensor`] if a second copy of the labels does not fit in memory.
-    pub(crate) fn new(settings: &Settings, inputs: &Inputs, chooser: Chooser) -> Result<Self> {
+    pub(crate) fn new(
+        settings: &Settings,
+        inputs: &Inputs,
+        (chooser, threads): (Chooser, u32),
+    ) -> Result<Self> {
         let dataset = inputs.dataset.clone();
         let mut in_training = vec![false; dataset.vertices() as usize];
         dataset.split.train.iter().for_each(|&row| in_training[row as usize] = true);
         let values = dataset.labels.as_values().map(matrix).transpose()?;
+        let begun = Instant::now();
         let counts = match &chooser {
             Chooser::Sampler(sampler) if chooser.weighs_rows(settings) => {
                 let enough = (settings.coverage, dataset.vertices(), MOST_COUNTED);
-                Some(Counts::from_sampler(sampler, &dataset.graph, DATA_SEED, enough, &mut Room::default()))
+                Some(Counts::from_sampler(sampler, &dataset.graph, DATA_SEED, enough, threads as usize))
             }
             _ => None,
         };
@@ -143,8 +152,18 @@ impl Source {
             buffers: Mutex::default(),
             chooser,
             counts,
+            counting_seconds: begun.elapsed().as_secs_f64(),
             dataset,
         })
+    }
+
+    /// Returns the facts about the micro-batches. The arguments are the numbers of updates per epoch,
+    /// of micro-batches per update, and of hops from which the model reads neighbours.
+    pub(crate) fn facts(&self, (updates, micro, hops): (u32, u32, u32)) -> Batches {
+        let seconds = self.counting_seconds;
+        let counted = self.counts.as_ref().map(|counts| Counted { samples: counts.subgraphs, seconds });
+        let (sampler, rows) = (self.settings.sampler.name().to_owned(), self.capacity as u32);
+        Batches { sampler, updates, micro, rows, hops, counted }
     }
 
     /// Returns the division into batches of rows if micro-batches have no adjacency lists.

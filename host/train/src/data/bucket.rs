@@ -27,8 +27,8 @@ impl InBucket {
     /// Returns [`Error::Functions`](crate::Error::Functions) if the address is not valid, or if no
     /// region is known.
     pub(super) fn open(url: &str) -> Result<Self> {
+        let bucket = Bucket::open(&Address { url: url.to_owned(), ..Address::default() })?;
         let url = url.trim_end_matches('/').to_owned();
-        let bucket = Bucket::open(&Address { url: url.clone(), ..Address::default() })?;
         Ok(Self { url, bucket })
     }
 }

@@ -133,7 +133,7 @@ impl Link {
         let differs = known.enumerate().find(|(at, (fact, _))| found.get(*at) != Some(&&fact[..]));
         let Some((_, (_, what))) = differs else { return Ok(()) };
         Err(Error::Hosts(format!(
-            "host {from} and host {} have a different {what}; start all hosts with the same command, the same \
+            "host {from} and host {} have different {what}; start all hosts with the same command, the same \
              data and the same version of eciton",
             self.hosts.me
         )))
