@@ -163,7 +163,13 @@ fn scores_that_are_not_kept_are_not_planned() {
     let all = 60_000 * 70 * 4;
     assert!(bytes(&kept, "rows") > bytes(&folded, "rows") + all, "{:?} {:?}", kept.memory, folded.memory);
     assert!(folded.memory.total_bytes + all / 2 < kept.memory.total_bytes);
-    // A limit between the two refuses one of them.
+    // A limit between the two refuses one of them, unless its scores are in a file.
     let limit = format!("run.memory_bytes={}", folded.memory.total_bytes + 1);
-    assert!(planned(false, &limit).fits && !planned(true, &limit).fits);
+    assert!(planned(false, &limit).fits && planned(true, &limit).fits);
+    let resident = |scores: bool| {
+        let limits = [&limit[..], "evaluation.memory=resident"];
+        let config = config(path.to_str().unwrap(), &[&settings[..], &limits].concat());
+        plan(&config, &Options { scores, ..options() }).unwrap()
+    };
+    assert!(resident(false).fits && !resident(true).fits);
 }
