@@ -81,8 +81,9 @@ class Hosts(unittest.TestCase):
         for command in [["generate", "block-model", made, *shape], ["partition", made, made + "-3", "--hosts", "3"]]:
             subprocess.run([ECITON, "data", *command], capture_output=True, timeout=60, check=True)
         order = ["--set", "run.order=rabbit"]
+        once = ["--dropout", "0", "--set", "run.gather_features=once"]
         runs = [["cora", "--model", "gcn"], ["cora", "--model", "gat", *order], ["cora", "--row-storage", "bf16"]]
-        for words in [*runs, [made + "-3", "--model", "gcn"], [made + "-3", "--model", "sage"]]:
+        for words in [*runs, [made + "-3", "--model", "gcn"], [made + "-3", "--model", "sage", *once]]:
             with self.subTest(words):
                 words = [*words, "--set", "run.intervals=9", "--hosts", "3"]
                 told = subprocess.run([ECITON, "plan", *words, "--json"], capture_output=True, text=True, timeout=60, check=True)

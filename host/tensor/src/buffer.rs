@@ -171,6 +171,11 @@ impl Buffer {
         matches!(self.0.storage, Storage::Lent(_))
     }
 
+    /// Returns true if a read lease exists on some of the rows in `rows`.
+    pub fn is_read(&self, rows: &Range<usize>) -> bool {
+        overlapping(&self.0.lock().readers, rows).is_some()
+    }
+
     /// Takes a read lease on the rows in `rows`. Read leases may overlap, but a write lease
     /// excludes all others.
     pub fn read(&self, rows: Range<usize>) -> Result<ReadRows> {

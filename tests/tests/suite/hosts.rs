@@ -161,10 +161,19 @@ fn hosts_that_read_only_their_rows_compute_the_bits_of_one() {
         if at > 0 {
             config.data.normalise_features = Some(NormaliseFeatures::Columns);
         }
+        // With one gather before the training, hosts send each other features.
+        let sends = ["sage", "gin"].contains(&model);
+        if sends {
+            config.set("model.dropout=0").unwrap();
+            config.set("run.gather_features=once").unwrap();
+        }
         config.choices.open = at == 0;
         config.set("run.epochs=5").unwrap();
         config.data.source = path.to_string_lossy().into_owned();
         (config.run.threads, config.run.intervals) = (Some(1), Some(10));
+        let hosts = Some(Hosts { me: 0, count, here: 1, saves: false, fabric: None });
+        let plan = eciton_train::plan(&config, &Options { hosts, ..options() }).unwrap().hosts.unwrap();
+        assert_eq!(plan.hosts[0].start_bytes[1] > 1000, sends, "{model}: {plan:?}");
         let wanted = on_hosts(&config, 1, 0);
         assert_eq!(on_hosts(&config, count, seed), wanted, "{model}, {count} hosts");
     }

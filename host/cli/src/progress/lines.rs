@@ -72,6 +72,9 @@ impl<'a> Lines<'a> {
 impl Observer for Lines<'_> {
     fn started(&mut self, started: &Started) {
         cut(started);
+        if let Some(batches) = &started.batches {
+            self.output.line(format_args!("{}", super::batches(batches)));
+        }
         resolved_settings(started).for_each(|line| self.output.line(line));
         self.output.line("");
         self.several = started.seeds.len() > 1;

@@ -81,8 +81,8 @@ impl Bucket {
         }
     }
 
-    /// Reads a range of the object `key`, and passes its bytes to `sink` in order. The sink returns a
-    /// description of its error.
+    /// Reads a range of the object `key`, and passes its bytes to `sink` in order. An error of the
+    /// sink ends the transfer.
     ///
     /// # Errors
     /// Returns a [`Fault`] if the object does not contain the range, or if the store or the sink
@@ -91,21 +91,16 @@ impl Bucket {
         &self,
         key: &str,
         range: Range<u64>,
-        sink: &mut (dyn FnMut(&[u8]) -> std::result::Result<(), String> + Send),
+        sink: &mut (dyn FnMut(&[u8]) -> std::io::Result<()> + Send),
     ) -> Result<(), Fault> {
         let key = self.key(key)?;
         let store: Arc<dyn Store> = self.store.clone();
-        let mut failed = None;
         let mut take = |bytes: bytes::Bytes| {
-            // After an error, the rest of the range is dropped.
-            if failed.is_none() {
-                failed = sink(&bytes).err();
-            }
-            Ok(())
+            let path = key.as_str().into();
+            sink(&bytes).map_err(|source| eciton_transport::Error::Io { operation: "copy", path, source })
         };
         let read = read_ranges(&store, &key, range, AHEAD, &mut take);
-        self.runtime.block_on(read).map_err(fault("read", &key))?;
-        failed.map_or(Ok(()), |text| Err(Fault { text, is_retryable: false }))
+        self.runtime.block_on(read).map(drop).map_err(fault("read", &key))
     }
 
     /// Reads several objects of at most `limit` bytes each, up to [`AT_ONCE`] at the same time.

@@ -53,7 +53,7 @@ impl Bucket {
         &self,
         _: &str,
         _: std::ops::Range<u64>,
-        _: &mut (dyn FnMut(&[u8]) -> std::result::Result<(), String> + Send),
+        _: &mut (dyn FnMut(&[u8]) -> std::io::Result<()> + Send),
     ) -> Result<(), Fault> {
         match *self {}
     }

@@ -67,7 +67,7 @@ pub fn open_from(source: &(impl Source + ?Sized)) -> Result<Dataset> {
     files.dataset(&described, Graph::from_parts(incoming, outgoing)?, features)?.checked()
 }
 
-/// What is known of a store before its lists and features are read.
+/// Content of a store that is known before its lists and features are read.
 #[derive(Debug)]
 pub struct Outline<'a> {
     /// Start of the list of in-neighbours of each vertex, as `[V + 1]`.

@@ -61,10 +61,11 @@ impl Source for InBucket {
         io::Seek::seek(&mut file, io::SeekFrom::Start(needed.start))?;
         let mut write = |bytes: &[u8]| {
             file.write_all(bytes).map_err(|error| {
-                format!(
-                    "a copy cannot be written to {}: {error}; set TMPDIR to a folder with room",
-                    std::env::temp_dir().display()
-                )
+                let folder = std::env::temp_dir();
+                let folder = folder.display();
+                io::Error::other(format!(
+                    "a copy cannot be written to {folder}: {error}; set TMPDIR to a folder with room"
+                ))
             })
         };
         self.bucket.read(name, needed, &mut write).map_err(refused)?;

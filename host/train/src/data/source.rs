@@ -47,7 +47,9 @@ fn are_rows_enough(config: &Config) -> bool {
     let data = &config.data;
     // Facts about the values in a store are those of its own labels and split.
     let as_stored = data.task.is_none() && data.label.is_none() && data.split.is_none();
-    as_stored && data.self_loops.is_none() && !config.batch.is_on()
+    // Columns are matched to those of initial weights, and means in a store are in its own order.
+    let own_columns = config.run.init.is_none();
+    as_stored && own_columns && data.self_loops.is_none() && !config.batch.is_on()
 }
 
 /// Returns true if each of several hosts would read only its rows of this data set, which was read

@@ -84,19 +84,23 @@ impl InFile {
     /// Writes the rows that steps have written within `rows` into the file.
     ///
     /// # Errors
-    /// Returns [`Error::RowsInFile`] if the file cannot be written, and [`Error::Tensor`] if a step
-    /// still writes the rows.
+    /// Returns [`Error::RowsInFile`] if the file cannot be written, [`Error::Tensor`] if a step still
+    /// writes the rows, and [`Error::Internal`] if a step reads them.
     pub(super) fn publish(&self, rows: &Range<usize>) -> Result<()> {
         let Inner { mapped, file, written, free, dirty } = &*self.0;
         let is_within = |(of, _): &mut (Range<usize>, Buffer)| rows.start <= of.start && of.end <= rows.end;
         let done: Vec<_> = written.borrow_mut().extract_if(.., is_within).collect();
         let row_bytes = (stride_for(mapped.columns()) * 4) as u64;
         for (of, buffer) in done {
+            // Rows of the mapping must not change while they are read.
+            if mapped.is_read(&of) {
+                return Err(Error::Internal(format!("rows {of:?} of a file are read and written at once")));
+            }
             let lease = buffer.read(0..of.len()).map_err(at("rows in a file"))?;
             let bytes = bytes_of(lease.view().data());
             let mut to = file;
             to.seek(SeekFrom::Start(of.start as u64 * row_bytes)).map_err(failed)?;
-            to.write_all(&bytes[..of.len() * row_bytes as usize]).map_err(failed)?;
+            to.write_all(bytes).map_err(failed)?;
             dirty.set(dirty.get() + bytes.len() as u64);
             drop(lease);
             free.borrow_mut().push(buffer);
@@ -138,6 +142,10 @@ mod tests {
         assert_eq!((first(6), first(0)), (vec![12.0; 5], vec![0.0; 5]));
         rows.publish(&(0..4)).unwrap();
         assert_eq!((first(3), first(4), first(7)), (vec![23.0; 5], vec![10.0; 5], vec![0.0; 5]));
+        let reader = rows.read(7..8).unwrap();
+        put(7..10, 30.0);
+        assert!(rows.publish(&(7..10)).is_err(), "a step reads them");
+        drop(reader);
         let held = rows.write(7..10).unwrap();
         assert!(rows.publish(&(7..10)).is_err(), "a step still writes them");
         drop(held);
