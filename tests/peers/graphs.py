@@ -3,7 +3,7 @@
 
     graphs.py make FOLDER NAME [--graphs 400] [--seed 0] [--keep 0.6 1]
     graphs.py train DATA --name NAME [--model gcn|gin|sage] [--readout mean|sum|max] [--seeds 3] [--layers 3] [--hidden 32]
-              [--epochs 100] [--lr 0.01] [--dropout 0] [--wd 0] [--threads 1]
+              [--epochs 100] [--lr 0.01] [--dropout 0] [--wd 0] [--threads 1] [--batch N]
 
 `make` writes a TU data set (Morris et al. 2020) with A, graph_indicator, graph_labels and node_labels. Graphs have 20 to 40 vertices and
 two links a vertex; vertices have one of three labels at random, which tell nothing. Three classes in equal numbers differ in structure:
@@ -19,7 +19,7 @@ overlap.
 their sums unless one is negative; links count in both directions, once; 80 % of the graphs train, 10 % validate, 10 % test, by
 `Split::random` of seed 0. The model is N layers of width --hidden with relu, one readout of a graph's rows and a linear layer; dropout
 stands before each layer with weights, weight decay is on all parameters, the first values are PyG's. All graphs are one batch and an
-epoch is one step. Prints one JSON line a seed, with accuracies after the last epoch in %, then one of means and standard deviations
+epoch is one step, or with --batch each step has N training graphs of PyG's DataLoader, which are shuffled in every epoch. Prints one JSON line a seed, with accuracies after the last epoch in %, then one of means and standard deviations
 over seeds, with the median time of an epoch. Needs torch and torch_geometric; `make` only numpy.
 """
 import argparse
@@ -57,6 +57,7 @@ def arguments():
     for name, kind, default in (("seeds", int, 3), ("layers", int, 3), ("hidden", int, 32), ("epochs", int, 100), ("lr", float, 0.01),
                                 ("dropout", float, 0.0), ("wd", float, 0.0), ("threads", int, 1)):
         train.add_argument(f"--{name}", type=kind, default=default)
+    train.add_argument("--batch", type=int)
     return p.parse_args()
 
 
@@ -150,7 +151,7 @@ def train(a):
         def __init__(self, columns, classes):
             super().__init__()
             layer = {
-                "gcn": lambda i, o: GCNConv(i, o, cached=True),
+                "gcn": lambda i, o: GCNConv(i, o, cached=not a.batch),
                 "gin": lambda i, o: GINConv(MLP([i, o, o], norm=None, dropout=0.0)),
                 "sage": SAGEConv,
             }[a.model]
@@ -179,6 +180,15 @@ def train(a):
     # Rows are targets: PyG's transposed adjacency, which is quicker where there is no coefficient an edge.
     edges = pairs if a.model == "gcn" else torch.sparse_coo_tensor(pairs, torch.ones(pairs.shape[1]), (n, n)).to_sparse_csr()
     of, found, seconds = torch.from_numpy(of.reshape(-1)), [], []
+    if a.batch:
+        from torch_geometric.data import Data
+        from torch_geometric.loader import DataLoader
+
+        order, lists = torch.argsort(of, stable=True), of[pairs[0]]
+        single = []
+        for graph in parts["train"]:
+            own, links = order[of[order] == graph], pairs[:, lists == graph]
+            single.append(Data(x=x[own], edge_index=torch.searchsorted(own, links), y=y[graph:graph + 1]))
     for seed in range(a.seeds):
         torch.manual_seed(seed)
         net = Net(x.shape[1], int(y.max()) + 1)
@@ -186,10 +196,14 @@ def train(a):
         for _ in range(a.epochs):
             begun = time.perf_counter()
             net.train()
-            adam.zero_grad()
-            loss = F.cross_entropy(net(x, edges, of, graphs)[parts["train"]], y[parts["train"]])
-            loss.backward()
-            adam.step()
+            for batch in DataLoader(single, a.batch, shuffle=True) if a.batch else [None]:
+                adam.zero_grad()
+                if batch is None:
+                    loss = F.cross_entropy(net(x, edges, of, graphs)[parts["train"]], y[parts["train"]])
+                else:
+                    loss = F.cross_entropy(net(batch.x, batch.edge_index, batch.batch, batch.num_graphs), batch.y)
+                loss.backward()
+                adam.step()
             seconds.append(time.perf_counter() - begun)
         net.eval()
         with torch.no_grad():
@@ -200,7 +214,7 @@ def train(a):
     print(json.dumps({
         "peer": "pyg", "model": a.model, "readout": a.readout, "data": a.name, "graphs": [len(part) for part in parts.values()],
         "vertices": n, "edges": pairs.shape[1], "seeds": a.seeds, "layers": a.layers, "hidden": a.hidden, "epochs": a.epochs, "lr": a.lr,
-        "dropout": a.dropout, "wd": a.wd, **{name: measure([run[name] for run in found]) for name in found[0]},
+        "dropout": a.dropout, "wd": a.wd, "batch": a.batch, **{name: measure([run[name] for run in found]) for name in found[0]},
         "epoch_s": round(statistics.median(seconds), 5), "threads": a.threads, "torch": torch.__version__,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
     }), flush=True)

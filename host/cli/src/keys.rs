@@ -125,7 +125,7 @@ fn type_of(kind: &Kind) -> &'static str {
     match kind {
         Kind::Integer(..) => "integer",
         Kind::IntegerOrAuto(..) => "integer or auto",
-        Kind::Integers(..) | Kind::Layers => "list of integers",
+        Kind::Integers(..) | Kind::FanOuts(_) | Kind::Layers => "list of integers",
         Kind::Number(_) => "number",
         Kind::Flag => "boolean",
         Kind::Text(_) => "text",
@@ -173,6 +173,7 @@ fn property(info: &KeyInfo) -> Value {
         Kind::Integer(least, most) => whole(least, most),
         Kind::IntegerOrAuto(least, most) => json!({"anyOf": [whole(least, most), {"const": "auto"}]}),
         Kind::Integers(least, most) => list(whole(least, most)),
+        Kind::FanOuts(most) => list(json!({"anyOf": [whole(1, u64::from(most)), {"const": -1}]})),
         Kind::Layers => list(json!({"type": "integer", "minimum": 0})),
         Kind::Number(bounds) => number(bounds),
         Kind::Flag => json!({"type": "boolean"}),

@@ -19,7 +19,7 @@ use std::time::Instant;
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::edges::EdgeSource as _;
 use eciton_graph::generate::{BlockModel, Shape};
-use eciton_graph::sample::{Method, Room, SampleKey, Sampler, Subgraph};
+use eciton_graph::sample::{Method, Room, SampleKey, Sampler, Subgraph, VertexWeight};
 
 const SEED: u64 = 1;
 /// Targets of a sample, where the method has any.
@@ -135,11 +135,11 @@ fn measure(graph: &Graph, (rows, samples, runs): (u32, u32, u32), threads: usize
     let vertices = graph.vertices();
     let roots: Arc<[u32]> = (0..vertices).collect();
     for (name, method) in [
-        ("vertex", Method::Vertex),
+        ("vertex", Method::Vertex(VertexWeight::ColumnNorm)),
         ("edge", Method::Edge),
         ("walk 3", Method::Walk { length: 3 }),
         ("frontier, a third", Method::Frontier { frontier: rows / 3 }),
-        ("neighbours 25, 10", Method::Neighbours { fan_out: vec![25, 10] }),
+        ("neighbours 25, 10", Method::Neighbours { fan_out: vec![25, 10], replace: false }),
         ("shadow 10, 5", Method::ShadowKhop { fan_out: vec![10, 5] }),
     ] {
         let sampler = Sampler::new(graph, method, roots.clone(), rows).unwrap();

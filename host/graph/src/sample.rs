@@ -12,7 +12,7 @@
 //! use eciton_graph::adjacency::{Graph, Options};
 //! use eciton_graph::sample::{Method, Room, SampleKey, Sampler};
 //! let ring = Graph::from_edges(8, (0..8).map(|v| (v, (v + 1) % 8)), Options::default())?;
-//! let sampler = Sampler::new(&ring, Method::Neighbours { fan_out: vec![1, 2] }, [].into(), 0)?;
+//! let sampler = Sampler::new(&ring, Method::Neighbours { fan_out: vec![1, 2], replace: false }, [].into(), 0)?;
 //! let key = SampleKey { seed: 1, round: 0, interval: 0 };
 //! let drawn = sampler.sample(&ring, key, &[3], &mut Room::default());
 //! // The target, one neighbour of two, and that one's neighbours, of which the target is one.
@@ -51,10 +51,9 @@ use neighbours::FanOut;
 /// between them (*induced* methods). The last two follow incoming edges from given target vertices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Method {
-    /// GraphSAINT's vertex sampler (Zeng et al., ICLR 2020, section 3.3). It draws as many vertices
-    /// as the row budget allows, with replacement. The probability of v is proportional to `||A~[:,
-    /// v]||^2`. A~ is `(D + I)^-1 (A + I)`, so that a vertex in no list still has its own term.
-    Vertex,
+    /// Vertex sampler. It draws as many vertices as the row budget allows, with replacement. The
+    /// probability of a vertex is proportional to the weight.
+    Vertex(VertexWeight),
     /// GraphSAINT's edge sampler. It draws half as many edges as the row budget, with replacement.
     /// The probability of {u, v} is proportional to `1/deg(u) + 1/deg(v)`. In a graph that is not
     /// symmetric, that of the edge from u to v is proportional to `1/deg_out(u) + 1/deg_in(v)`.
@@ -77,11 +76,14 @@ pub enum Method {
     },
     /// GraphSAGE's neighbour sampler (Hamilton et al. 2017). For each row at distance h from the
     /// targets, it draws `fan_out[h]` incoming edges without replacement, or all if there are no
-    /// more.
+    /// more. With replacement, it draws `fan_out[h]` edges for every row that has any, and a list may
+    /// contain an edge several times.
     Neighbours {
         /// Maximum number of edges that are drawn per row, for each hop. The first entry is for the
-        /// targets.
+        /// targets. [`u32::MAX`] draws all.
         fan_out: Vec<u32>,
+        /// True if edges are drawn with replacement.
+        replace: bool,
     },
     /// ShaDow k-hop sampler (Zeng et al. 2021). For each target it takes the rows that
     /// [`Method::Neighbours`] finds and all edges between them. The subgraphs of different targets
@@ -90,6 +92,18 @@ pub enum Method {
         /// Maximum number of edges per row for each hop, that of the target first.
         fan_out: Vec<u32>,
     },
+}
+
+/// Weight of a vertex v in [`Method::Vertex`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VertexWeight {
+    /// `||A~[:, v]||^2`, as in GraphSAINT (Zeng et al., ICLR 2020, section 3.3). A~ is `(D + I)^-1 (A +
+    /// I)`, so that a vertex in no list still has its own term.
+    ColumnNorm,
+    /// In-degree + 1.
+    Degree,
+    /// 1.
+    Uniform,
 }
 
 /// Key of the random numbers of one sample. They have the purpose [`Purpose::Sampling`].
@@ -147,8 +161,8 @@ impl Sampler {
     /// without edges.
     pub fn new(graph: &Graph, method: Method, roots: Arc<[u32]>, rows: u32) -> Result<Self> {
         let draws = match method {
-            Method::Neighbours { fan_out } => Kind::Neighbours(FanOut::new(fan_out)?),
-            Method::ShadowKhop { fan_out } => Kind::ShadowKhop(FanOut::new(fan_out)?),
+            Method::Neighbours { fan_out, replace } => Kind::Neighbours(FanOut::new(fan_out, replace)?),
+            Method::ShadowKhop { fan_out } => Kind::ShadowKhop(FanOut::new(fan_out, false)?),
             method => Kind::Induced(Draws::new(graph, &method, roots, rows)?),
         };
         Ok(Self { draws, size: (graph.vertices(), graph.edges()) })

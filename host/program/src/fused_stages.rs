@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn a_round_of_parts_is_one_run() {
         let mut program = gcn(2, 4, 9, 3);
-        program.set_apart(1, 100);
+        program.set_apart(1, 100, 0);
         let all = FusedStages::from_program(&program, &FusionChoice::Auto).unwrap();
         let [one] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!((one.stages.clone(), one.writes.len()), (0..program.stages.len(), 0));
@@ -344,7 +344,7 @@ mod tests {
         for round in 0..400 {
             let mut program = sample_programs::random(&mut random);
             if round % 2 == 0 {
-                program.set_apart(1, program.shape.rows);
+                program.set_apart(1, program.shape.rows, 0);
             }
             let all = FusedStages::from_program(&program, &FusionChoice::Auto).unwrap();
             let fused = all.fuse(&program);

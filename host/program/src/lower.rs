@@ -188,17 +188,20 @@ impl<'o> Lowering<'o> {
                     let output = output.map_or(0, |output| self.network.width(output));
                     self.open((of, along), &inputs, output)?;
                 }
-                Opens::Host { name, attributes } => self.program.operations.push(Operation {
-                    kernel: name.to_owned(),
-                    role: String::new(),
-                    attributes,
-                    inputs: Vec::new(),
-                    layer: node.layer,
-                    draw: u32::from(node.layer.0),
-                    signature: None,
-                    along: None,
-                    parameters: Vec::new(),
-                }),
+                Opens::Host { name, attributes, statistics } => {
+                    let parameters = self.statistics(node, statistics)?;
+                    self.program.operations.push(Operation {
+                        kernel: name.to_owned(),
+                        role: String::new(),
+                        attributes,
+                        inputs: Vec::new(),
+                        layer: node.layer,
+                        draw: u32::from(node.layer.0),
+                        signature: None,
+                        along: None,
+                        parameters,
+                    });
+                }
             }
         }
         first::check_names(&self.program)?;
@@ -208,6 +211,27 @@ impl<'o> Lowering<'o> {
         let ids = self.program.operations.iter_mut().flat_map(|operation| &mut operation.parameters);
         ids.filter(|id| id.0 >= FURTHER).for_each(|id| id.0 = count(known) + (id.0 - FURTHER));
         Ok(())
+    }
+
+    /// Adds the statistics of a host operator to the parameters, and returns their ids. Each has a name
+    /// in the layer and an initial value.
+    fn statistics(&mut self, node: &Node, all: &[(&str, f32)]) -> Result<Vec<ParameterId>> {
+        let width = node.inputs.first().map_or(0, |&input| self.network.width(input));
+        let mut ids = Vec::with_capacity(all.len());
+        for (position, &(name, initial)) in (0..).zip(all) {
+            limit("parameters of a model", self.program.parameters.len(), usize::from(FURTHER) - 1)?;
+            ids.push(ParameterId(count(self.program.parameters.len())));
+            self.program.parameters.push(Parameter {
+                name: format!("layers.{}.{name}", node.layer),
+                shape: vec![width],
+                initialiser: Initialiser::Constant(initial),
+                position,
+                draw: u32::from(node.layer.0),
+                layer: node.layer,
+                is_statistic: true,
+            });
+        }
+        Ok(ids)
     }
 
     /// Adds a use of the weight of layer `of` by the kernel `node`, and returns the provisional id
@@ -291,7 +315,9 @@ impl<'o> Lowering<'o> {
             let said = first::explicit_initialiser(&self.program.model, home, &name, &spec.shape);
             let initialiser = said.unwrap_or(initialiser);
             let shape = spec.shape.clone();
-            self.program.parameters.push(Parameter { name, shape, initialiser, position, draw, layer: home });
+            let made =
+                Parameter { name, shape, initialiser, position, draw, layer: home, is_statistic: false };
+            self.program.parameters.push(made);
         }
         self.program.operations.push(Operation {
             kernel: kernel.to_owned(),
@@ -355,7 +381,10 @@ impl<'o> Lowering<'o> {
             // A node without a value ends a network. It is a loss.
             if let Some(output) = node.output {
                 node.operator.forward(self, node, &mut made);
-                let trains = !self.parameters(made.operation).is_empty();
+                let is_trained = |id: &ParameterId| {
+                    self.program.parameter(*id).is_none_or(|parameter| !parameter.is_statistic)
+                };
+                let trains = self.parameters(made.operation).iter().any(is_trained);
                 self.trained[output.index()] =
                     trains || node.inputs.iter().any(|&input| self.is_trained(input));
                 self.slots[output.index()] = made.outputs.first().copied();

@@ -45,8 +45,9 @@ pub(crate) struct Made {
 pub(crate) enum Opens<'a> {
     /// A kernel. The edges are present if it is an edge kernel.
     Kernel(&'a kernel::Kernel, Option<Along>),
-    /// An operator of the host.
-    Host { name: &'static str, attributes: Vec<Attribute> },
+    /// An operator of the host. Each of its parameters has a name in the layer and an initial value,
+    /// and is a statistic with one value per column of the operator's input.
+    Host { name: &'static str, attributes: Vec<Attribute>, statistics: &'static [(&'static str, f32)] },
 }
 
 /// The lowering of one kind of node, which turns such nodes into stages.

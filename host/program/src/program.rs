@@ -357,7 +357,7 @@ pub struct Operation {
     pub parameters: Vec<ParameterId>,
 }
 
-/// Trained parameter, which is a matrix that the optimiser updates.
+/// Parameter, which is a matrix that the optimiser or the host updates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// Name that is unique in the program, for instance `layers.0.weight`.
@@ -376,6 +376,9 @@ pub struct Parameter {
     /// Layer of the model to which the parameter belongs. The layer determines its weight decay. A
     /// bias that the next layer's kernel adds to its inputs still belongs to its own layer.
     pub layer: Layer,
+    /// True if the parameter has no gradient. The host computes its values from the rows of each batch,
+    /// for instance running moments of a norm.
+    pub is_statistic: bool,
 }
 
 impl Parameter {
@@ -485,6 +488,12 @@ impl Program {
         self
     }
 
+    /// Returns the number of values that the optimiser trains.
+    #[must_use]
+    pub fn trained_values(&self) -> u64 {
+        self.parameters.iter().filter(|p| !p.is_statistic).map(|p| p.len() as u64).sum()
+    }
+
     /// Returns the id of the trained parameter whose values `id` has. It differs from `id` only if
     /// `id` is a further use of a shared parameter.
     #[must_use]
@@ -582,11 +591,12 @@ impl Program {
     }
 
     /// Divides the program into `parts` micro-batches. Each micro-batch has its own graph of at
-    /// most `rows` rows, and takes the place of an interval.
-    pub fn set_apart(&mut self, parts: u32, rows: u32) {
+    /// most `rows` rows, and takes the place of an interval. In a data set of many graphs, it has at
+    /// most `graphs` graphs.
+    pub fn set_apart(&mut self, parts: u32, rows: u32, graphs: u32) {
         self.apart = Some(parts);
-        if let Some(vertices) = self.domains.get_mut(Domain::VERTICES.index()) {
-            vertices.rows = rows.saturating_mul(parts);
+        for (domain, rows) in self.domains.iter_mut().zip([rows, graphs]) {
+            domain.rows = rows.saturating_mul(parts);
         }
     }
 

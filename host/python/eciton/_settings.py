@@ -111,8 +111,8 @@ Settings:
         of all parts. Values: 1 to 4096 [default: 1]
     sampler: Sampler that chooses the rows of a micro-batch: none, vertex, edge, walk, frontier, neighbours,
         shadow-khop, parts [default: none]
-    fan_out: Number of neighbours sampled per hop, starting at the output layer, or one number for all hops: a list of 1
-        to 65536 [default: [10]]
+    fan_out: Number of neighbours sampled per hop, starting at the output layer, or one number for all hops. -1: all
+        neighbours. Values: a list of 1 to 65536, or -1 [default: [10]]
     lanes: Number of pipeline lanes, each of which runs some layers of a model without a graph; 0: none. Values: 0 to
         4096 [default: 0]
     width: Number of replicas of the pipeline, which share the micro-batches of an update. It divides the number of

@@ -267,21 +267,25 @@ impl Field {
         Ok(u32::try_from(value).unwrap_or(*allowed.end()))
     }
 
+    /// Returns the whole numbers of a list, of a single number, or of text with numbers separated by
+    /// commas. Returns `None` for another value.
+    pub(crate) fn list(&self) -> Option<Vec<i64>> {
+        let number = |value: &Found| match value {
+            Found::Integer(value) => Some(*value),
+            _ => None,
+        };
+        match &self.value {
+            Found::List(items) => items.iter().map(number).collect(),
+            Found::Text(text) => text.split(',').map(|item| item.trim().parse().ok()).collect(),
+            one => number(one).map(|one| vec![one]),
+        }
+    }
+
     /// Returns the value as a list of whole numbers. The value may be a list, a single number, or
     /// text with numbers separated by commas, as in command-line flags.
     pub(crate) fn integers32(&self, allowed: RangeInclusive<u32>) -> Result<Vec<u32>, Error> {
-        let number = |value: &Found| match value {
-            Found::Integer(value) => u32::try_from(*value).ok().filter(|v| allowed.contains(v)),
-            _ => None,
-        };
-        let found = match &self.value {
-            Found::List(items) => items.iter().map(number).collect(),
-            Found::Text(text) => {
-                let items = text.split(',').map(|item| item.trim().parse().map(Found::Integer).ok());
-                items.map(|item| item.as_ref().and_then(number)).collect()
-            }
-            one => number(one).map(|one| vec![one]),
-        };
+        let number = |value: i64| u32::try_from(value).ok().filter(|value| allowed.contains(value));
+        let found = self.list().and_then(|found| found.into_iter().map(number).collect());
         found.filter(|numbers: &Vec<u32>| !numbers.is_empty()).ok_or_else(|| {
             let (least, most) = (allowed.start(), allowed.end());
             self.refuse(format!("whole numbers from {least} to {most}, as [25, 10]"))

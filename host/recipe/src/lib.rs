@@ -47,7 +47,7 @@ pub mod until;
 pub mod vertex_order;
 pub mod workers;
 
-pub use batch::{Batch, Sampler};
+pub use batch::{Batch, Correction, Sampler, VertexWeight};
 pub use checkpoint::Checkpoint;
 pub use class_weights::ClassWeights;
 pub use cloud::{Cloud, Preset};

@@ -93,8 +93,8 @@ pub enum Norm {
     Layer,
     /// Division of each row by its Euclidean norm (Hamilton, Ying and Leskovec 2017, algorithm 1).
     L2,
-    /// Batch normalisation (Ioffe and Szegedy 2015). In training and in evaluation alike, each
-    /// column is normalised by its mean and variance over all rows of the pass.
+    /// Batch normalisation (Ioffe and Szegedy 2015). In training, each column is normalised by its
+    /// mean and variance over all rows of the pass. Evaluations use running moments.
     Batch,
     /// PairNorm (Zhao and Akoglu 2020). It subtracts the mean row, and divides by the root mean
     /// square of the rows' lengths. It has no trained parameters.

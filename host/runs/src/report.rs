@@ -113,6 +113,10 @@ pub struct Counted {
     pub samples: u32,
     /// Time in seconds. It is part of [`Started::setup_seconds`] and of the duration of the run.
     pub seconds: f64,
+    /// Effective number of training rows of a micro-batch. It is 1 / CV^2, where CV is the coefficient
+    /// of variation of their total loss weight.
+    #[serde(default)]
+    pub effective_rows: f64,
 }
 
 /// Facts about a resumed run that are known before its next epoch. [`Observer::resumed`] receives
@@ -143,23 +147,25 @@ pub struct Target {
     pub until: Until,
     /// First evaluated epoch that reached the target. `None` if no epoch reached it.
     pub epoch: Option<u32>,
-    /// Training time until the target was reached, in seconds and without evaluations. If no epoch
-    /// reached the target, the time of all epochs.
+    /// Training time until the target was reached, in seconds and without evaluations. It includes the
+    /// time in which samples were counted before the training. If no epoch reached the target, the time
+    /// of all epochs.
     pub seconds: f64,
     /// Best value of the target's metric in any evaluated epoch. `None` if no epoch was evaluated.
     pub best: Option<f64>,
 }
 
 impl Target {
-    /// Creates the report from the epochs of a seed.
-    pub fn from_epochs(until: Until, epoch: Option<u32>, epochs: &[EpochReport]) -> Self {
+    /// Creates the report from the epochs of a seed. `counting` is the time in seconds in which samples
+    /// were counted before the training.
+    pub fn from_epochs(until: Until, epoch: Option<u32>, epochs: &[EpochReport], counting: f64) -> Self {
         let counted = |report: &&EpochReport| epoch.is_none_or(|epoch| report.epoch <= epoch);
         let better = |best: Metrics, found: Metrics| {
             let goodness = |of: &Metrics| of.goodness_on(until.part);
             if goodness(&found) > goodness(&best) { found } else { best }
         };
         let best = epochs.iter().filter_map(|report| report.metrics).reduce(better);
-        let seconds = epochs.iter().filter(counted).map(|report| report.seconds).sum();
+        let seconds = counting + epochs.iter().filter(counted).map(|report| report.seconds).sum::<f64>();
         Self { until, epoch, seconds, best: best.and_then(|best| best.value_on(until.part)) }
     }
 }

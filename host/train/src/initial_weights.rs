@@ -171,9 +171,8 @@ pub(crate) fn check_layers(config: &Config, program: &Program) -> Result<()> {
             return Err(Error::NoLayer { key, layer, layers, model: program.model.name() });
         }
     }
-    if program.parameters.iter().all(|parameter| frozen.contains(&parameter.layer.0.into()))
-        && !frozen.is_empty()
-    {
+    let mut trained = program.parameters.iter().filter(|parameter| !parameter.is_statistic);
+    if trained.all(|parameter| frozen.contains(&parameter.layer.0.into())) && !frozen.is_empty() {
         return Err(Error::AllFrozen { model: program.model.name() });
     }
     Ok(())

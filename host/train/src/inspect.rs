@@ -12,7 +12,7 @@ use crate::trainer::Trainer;
 /// Internal values of a short training, as returned by [`first_epoch`].
 #[derive(Debug, Clone)]
 pub struct FirstEpoch {
-    /// Values of all parameters before the first update.
+    /// Values of all trained parameters before the first update.
     pub parameters: Vec<NamedTensor>,
     /// Gradients of the loss in the last epoch, without weight decay.
     pub gradients: Vec<NamedTensor>,
@@ -20,8 +20,8 @@ pub struct FirstEpoch {
     pub losses: Vec<f64>,
 }
 
-/// Trains `config.run.epochs` epochs. Returns the initial parameters, the gradients of the last
-/// epoch, and the loss of each epoch.
+/// Trains `config.run.epochs` epochs. Returns the initial values of trained parameters, the gradients of
+/// the last epoch, and the loss of each epoch.
 ///
 /// # Errors
 /// Returns the errors of [`crate::train`].
@@ -30,5 +30,8 @@ pub fn first_epoch(config: &Config, options: &Options, dataset: Dataset) -> Resu
     let parameters = trainer.weights()?;
     let epochs = trainer.run(config.run.epochs, &mut Silent)?;
     let losses = epochs.iter().map(|epoch| epoch.loss).collect();
-    Ok(FirstEpoch { parameters, gradients: trainer.gradients()?, losses })
+    let gradients = trainer.gradients()?;
+    let is_trained = |one: &NamedTensor| gradients.iter().any(|gradient| gradient.name == one.name);
+    let parameters = parameters.into_iter().filter(is_trained).collect();
+    Ok(FirstEpoch { parameters, gradients, losses })
 }

@@ -314,8 +314,11 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     if config.run.keep.is_by_validation() {
         item("best weights", format!("{values} values of the best epoch so far"), values * 4);
     }
+    let is_cut = config.batch.sampler.has_targets()
+        && Hops::from_program(program).most() == 0
+        && inputs.of_graphs.is_none();
     let (sums, in_products) = match program.apart {
-        Some(_) if config.batch.sampler.has_targets() && Hops::from_program(program).most() == 0 => {
+        Some(_) if is_cut => {
             let sums = Sums::of_runs(RowBatches::new(&config.batch, inputs).sums());
             let in_products = sums.in_products();
             (sums, in_products)
@@ -361,9 +364,15 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         let each = features_bytes(&inputs.features) / u64::from(inputs.shape.rows).max(1);
         let detail = format!("features of at most {ahead} times {rows} rows, sampled in advance");
         item("batches", detail, ahead * u64::from(rows) * (each + 16));
-        if config.batch.normalise && config.batch.sampler.is_induced() {
+        let training = inputs.dataset.split.train.len() as u32;
+        if config.batch.is_corrected(inputs.shape.rows, training) {
             let (vertices, edges) = (u64::from(inputs.shape.rows), inputs.dataset.edges());
-            let detail = "how many samples have each vertex and each edge".to_owned();
+            // Vertices that a sample draws several times count once, so that there are more samples.
+            let drawn = u64::from(config.batch.rows.unwrap_or(1).div_ceil(config.batch.micro.max(1)));
+            let samples = u64::from(config.batch.coverage) * vertices / drawn.max(1);
+            let detail = format!(
+                "how many of about {samples} samples, drawn before training, have each vertex and each edge"
+            );
             item("counts", detail, 4 * (vertices + edges));
         }
     }

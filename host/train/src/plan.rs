@@ -368,7 +368,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
         let rows = |interval: u32| {
             let domain = program.stage(StageId(id)).map_or(Domain::VERTICES, |stage| stage.domain);
             match program.apart {
-                Some(_) => program.rows(Domain::VERTICES) as usize / intervals.max(1) as usize,
+                Some(_) => program.rows(domain) as usize / intervals.max(1) as usize,
                 None => inputs.intervals_of(domain).get(interval as usize).map_or(0, |i| i.rows.len()),
             }
         };

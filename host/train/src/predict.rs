@@ -189,7 +189,16 @@ pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Res
         let (tensor, wanted) = match (named.next(), named.next()) {
             (Some(tensor), None) => (tensor, format!("{name} of shape {:?}", tensor.shape)),
             (Some(_), Some(_)) => return refused(session, format!("two parameters {name}"), &needs()),
-            (None, _) => return refused(session, format!("no parameter {name}"), &needs()),
+            (None, _) => {
+                let is_statistic = session.program.parameters.get(at).is_some_and(|of| of.is_statistic);
+                let older = match is_statistic {
+                    true => {
+                        "; weights of an earlier version have no running moments, so train the model again"
+                    }
+                    false => "",
+                };
+                return refused(session, format!("no parameter {name}"), &format!("{}{older}", needs()));
+            }
         };
         let (values, len) = (tensor.values.len(), shape.iter().product::<usize>());
         if tensor.shape != *shape {

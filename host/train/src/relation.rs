@@ -64,12 +64,17 @@ impl Lists {
         there.then_some(Self { relation, edges, readout, of: Of::Data(dataset), reached })
     }
 
-    /// Returns the adjacency lists of `relation` in a micro-batch. Returns `None` if the
-    /// micro-batch has no such lists.
-    pub(crate) fn of_part(relation: Relation, part: Arc<PartLists>) -> Option<Self> {
-        let there = relation.over == Over::Neighbours && !relation.reached;
+    /// Returns the adjacency lists of `relation` in a micro-batch. `readout` has the vertices of its
+    /// graphs. Returns `None` if the micro-batch has no such lists.
+    pub(crate) fn of_part(
+        relation: Relation,
+        part: Arc<PartLists>,
+        readout: Option<Arc<Readout>>,
+    ) -> Option<Self> {
+        let readout = readout.filter(|_| relation.over == Over::Graphs);
+        let there = readout.is_some() == (relation.over == Over::Graphs) && !relation.reached;
         let edges = part.edges.clone();
-        there.then(|| Self { relation, edges, readout: None, of: Of::Part(part), reached: None })
+        there.then(|| Self { relation, edges, readout, of: Of::Part(part), reached: None })
     }
 
     /// Returns the lists with the source rows that each row is gathered from.
@@ -91,6 +96,9 @@ impl Lists {
     /// micro-batches.
     pub(crate) fn weights(&self, of_means: bool) -> Option<&[f32]> {
         if let Of::Part(part) = &self.of {
+            if self.relation.over == Over::Graphs {
+                return None;
+            }
             return part.weights(of_means, self.relation.reversed).map(|weights| &weights[..]);
         }
         match (&self.reached, self.relation.reversed) {

@@ -277,10 +277,12 @@ impl Session {
         let cut = || vec![rows(&inputs.intervals), rows(&inputs.graphs)];
         let parts = match program.apart {
             None => cut(),
-            Some(_) => {
-                let each = program.rows(Domain::VERTICES) as usize / intervals.max(1) as usize;
-                vec![(0..intervals as usize).map(|part| part * each..(part + 1) * each).collect()]
-            }
+            Some(_) => [Domain::VERTICES, Domain::GRAPHS]
+                .map(|domain| {
+                    let each = program.rows(domain) as usize / intervals.max(1) as usize;
+                    (0..intervals as usize).map(|part| part * each..(part + 1) * each).collect()
+                })
+                .into(),
         };
         let lanes = config.ring_lanes();
         let rows = RowStore::new(
@@ -666,6 +668,16 @@ impl Session {
         let hops = Hops::from_program(&self.program).most() as u32;
         let micro = self.engine.settings().intervals;
         self.source.as_ref().map(|source| source.facts((self.epochs.rounds(), micro, hops)))
+    }
+
+    /// Returns the time in seconds in which samples were counted before the training.
+    pub(crate) fn counting_seconds(&self) -> f64 {
+        self.source.as_ref().map_or(0.0, |source| source.counting_seconds())
+    }
+
+    /// Returns a warning about the mini-batches of the run, if there is a doubt.
+    pub(crate) fn batch_warning(&self) -> Option<String> {
+        self.source.as_ref().and_then(|source| source.warning())
     }
 
     /// Returns the bytes that this host has exchanged with each other host. Empty in a run on one

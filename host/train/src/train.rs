@@ -201,7 +201,7 @@ impl Run<'_> {
             links,
             graphs: dataset.graphs.as_ref().map(Graphs::count),
             model: session.program.model.name(),
-            parameters: session.program.parameters.iter().map(|p| p.len() as u64).sum(),
+            parameters: session.program.trained_values(),
             intervals: session.inputs.intervals.len() as u32,
             threads: session.threads,
             epochs: session.planned_epochs(self.config),
@@ -217,6 +217,9 @@ impl Run<'_> {
             observer.warning(&format!(
                 "{metric} is undefined on the {part} part: {reason}; the run reports no {part} metric"
             ));
+        }
+        if let Some(warning) = session.batch_warning() {
+            observer.warning(&warning);
         }
         if let Some(fault) = session.kernels.cache_fault() {
             observer.warning(&format!(
@@ -416,7 +419,10 @@ impl Run<'_> {
             best: BestEpoch::find(epochs, self.config.run.keep),
             kept_epoch: kept.map(|kept| kept.epoch),
             stopped_early: trained.stopped_early,
-            target: self.config.run.until.map(|until| Target::from_epochs(until, trained.reached, epochs)),
+            target: self.config.run.until.map(|until| {
+                let counting = session.counting_seconds();
+                Target::from_epochs(until, trained.reached, epochs, counting)
+            }),
             synchronised_after: trained.synchronised_after,
             model_digest: digest.clone(),
             quality,

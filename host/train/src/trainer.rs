@@ -352,7 +352,9 @@ impl Trainer {
     /// Returns the progress towards the target `run.until`. Returns `None` if no target is set.
     #[must_use]
     pub fn target(&self) -> Option<Target> {
-        self.config.run.until.map(|until| Target::from_epochs(until, self.reached, &self.history))
+        let counting = self.session.counting_seconds();
+        let until = self.config.run.until;
+        until.map(|until| Target::from_epochs(until, self.reached, &self.history, counting))
     }
 
     /// Returns the charged usage so far. Returns `None` if nothing is charged.
@@ -362,13 +364,14 @@ impl Trainer {
     }
 
     /// Returns the gradients of the last epoch without weight decay, in the order of
-    /// [`Trainer::weights`].
+    /// [`Trainer::weights`]. Statistics, which have no gradient, are left out.
     pub(crate) fn gradients(&self) -> Result<Vec<NamedTensor>> {
-        let mut gradients = self.weights()?;
-        for (at, gradient) in gradients.iter_mut().enumerate() {
-            gradient.values = self.session.weights.gradient_values(at)?;
-        }
-        Ok(gradients)
+        let all = self.weights()?.into_iter().zip(&self.session.program.parameters).enumerate();
+        let trained = all.filter(|(_, (_, parameter))| !parameter.is_statistic);
+        let gradient = |(at, (tensor, _))| {
+            Ok(NamedTensor { values: self.session.weights.gradient_values(at)?, ..tensor })
+        };
+        trained.map(gradient).collect()
     }
 }
 

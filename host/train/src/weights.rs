@@ -311,7 +311,7 @@ impl Weights {
     }
 
     /// Returns the values of a parameter at `version`, row-major and without padding.
-    fn values_of(&self, parameter: usize, version: Version) -> Result<Vec<f32>> {
+    pub(crate) fn values_of(&self, parameter: usize, version: Version) -> Result<Vec<f32>> {
         let parameter = self.parameters.get(use_number(parameter)).map_err(internal)?;
         let values = parameter.values(version.0);
         let values = values.ok_or_else(|| internal(format!("no values of version {}", version.0)))?;
@@ -384,7 +384,8 @@ impl Weights {
     pub(crate) fn step(
         &mut self,
         (optimiser, lr, measures): (&Optimiser, f64, bool),
-        round: Round,
+        (round, learns): (Round, bool),
+        statistics: &BTreeMap<usize, Vec<f32>>,
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
         let gradients = match self.owners.have_sums(round) || self.host.is_some() {
             true => {
@@ -406,12 +407,18 @@ impl Weights {
         let clip = (clip_factor(optimiser, norm), optimiser.clip_value.map(|most| most as f32));
         let step = Step::new((optimiser.algorithm, lr), self.newest.0 + 1, clip).map_err(internal)?;
         let numbers: Vec<u32> = self.parameters.iter().map(|(number, _)| number).collect();
+        let sums = Some(sums).filter(|_| learns);
         for (index, number) in numbers.into_iter().enumerate() {
             self.gate.iter().for_each(|gate| gate.wait(index));
             if !self.parameters.update(sums, round.0, number, &step).map_err(internal)? {
                 // Parameters with smaller numbers have been updated.
                 self.begin(self.newest)?;
                 return Ok(Err(Refused::Gradient(number as usize)));
+            }
+            if let Some(new) = statistics.get(&(number as usize)) {
+                let parameter = self.parameters.get(number).map_err(internal)?;
+                let missing = || internal(format!("parameter {number} has no values"));
+                write(parameter.values(step.to()).ok_or_else(missing)?, new)?;
             }
         }
         self.gate = None;

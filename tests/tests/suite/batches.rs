@@ -1,6 +1,8 @@
 //! Batches: an update on part of the rows is that of all rows where the part is all of them, and the bits
 //! of a run depend on nothing but its settings.
 
+use eciton_graph::generate::ManyGraphs;
+use eciton_graph::store;
 use eciton_recipe::Config;
 use eciton_tests::{cora, options, train, train_reports};
 use eciton_train::inspect::{FirstEpoch, first_epoch};
@@ -36,13 +38,21 @@ const MODELS: [&[&str]; 8] = [
 ];
 
 /// How parts may be made of Cora, whose model has two gathers.
-const SAMPLERS: [&[&str]; 7] = [
-    &["batch.sampler=vertex", "batch.rows=600", "batch.micro=2"],
-    &["batch.sampler=edge", "batch.rows=600"],
+const SAMPLERS: [&[&str]; 9] = [
+    &["batch.sampler=vertex", "batch.rows=600", "batch.micro=2", "batch.normalise=unbiased"],
+    &["batch.sampler=edge", "batch.rows=600", "batch.normalise=unbiased"],
     &["batch.sampler=walk", "batch.rows=600", "batch.walk_length=3"],
     &["batch.sampler=frontier", "batch.rows=600", "batch.normalise=false"],
     &["batch.sampler=neighbours", "batch.rows=50", "batch.fan_out=[5, 3]", "batch.micro=2"],
     &["batch.sampler=shadow-khop", "batch.rows=50", "batch.fan_out=4"],
+    &["batch.sampler=vertex", "batch.rows=60", "batch.vertex_weight=degree"],
+    &[
+        "batch.sampler=neighbours",
+        "batch.rows=60",
+        "batch.fan_out=3",
+        "batch.replace=true",
+        "batch.drop_last=true",
+    ],
     &["batch.sampler=parts", "batch.micro=3", "batch.drop_edges=0.3"],
 ];
 
@@ -104,6 +114,56 @@ fn a_run_reports_its_batches() {
 }
 
 #[test]
+fn a_round_without_training_rows_is_no_update() {
+    // Momentum and weight decay would change the weights.
+    let settings = ["batch.sampler=vertex", "batch.rows=1", "optimiser.weight_decay=0.1"];
+    let after = |steps: u32| {
+        let steps = format!("run.steps={steps}");
+        train(&config(1, &[&settings[..], &[&steps]].concat()), &options()).unwrap().0.model_digest
+    };
+    // 140 of 2708 vertices are training rows, so that nearly all of these rounds have none.
+    let few: std::collections::BTreeSet<_> = (1..=12).map(after).collect();
+    assert!(few.len() < 5, "{} different models", few.len());
+    assert!(!few.contains(&after(100)));
+}
+
+#[test]
+fn the_last_batch_of_an_epoch_may_be_left_out() {
+    let of = |more: &str| {
+        let settings = ["batch.sampler=neighbours", "batch.rows=60", more];
+        train(&config(1, &settings), &options()).unwrap().0.batches.unwrap().updates
+    };
+    // Cora has 140 training rows.
+    assert_eq!((of("batch.drop_last=false"), of("batch.drop_last=true")), (3, 2));
+}
+
+#[test]
+fn doubtful_samples_are_warned_of_before_the_training() {
+    struct Warnings(Vec<String>, bool);
+    impl eciton_train::Observer for Warnings {
+        fn warning(&mut self, text: &str) {
+            assert!(!self.1, "a warning after the first epoch: {text}");
+            self.0.push(text.to_owned());
+        }
+        fn epoch(&mut self, _: &eciton_train::EpochReport) {
+            self.1 = true;
+        }
+    }
+    let of = |settings: &[&str]| {
+        let mut warnings = Warnings(Vec::new(), false);
+        eciton_train::train(&config(1, settings), &options(), &mut warnings).unwrap();
+        warnings.0.concat()
+    };
+    let vertex = ["batch.sampler=vertex", "batch.rows=300"];
+    let text = of(&vertex);
+    assert!(text.contains("about 16 of the 140 training rows"), "{text}");
+    let text = of(&[&vertex[..], &["batch.normalise=unbiased"]].concat());
+    assert!(text.contains("vary by") && text.contains("batch.normalise"), "{text}");
+    assert_eq!(of(&["batch.sampler=walk", "batch.rows=300"]), "");
+    assert_eq!(of(&["batch.sampler=vertex", "batch.rows=2708", "batch.normalise=none"]), "");
+}
+
+#[test]
 fn each_seed_of_a_run_is_a_run_of_that_seed() {
     for sampler in SAMPLERS {
         let both = Options { seeds: 2, ..options() };
@@ -140,7 +200,7 @@ fn all_neighbours_of_all_training_rows_give_the_gradients_of_all_rows() {
         }
         let whole = first(&[model, &exact].concat());
         for micro in ["batch.micro=1", "batch.micro=2"] {
-            let batch = ["batch.sampler=neighbours", micro, "batch.fan_out=2708", "batch.rows=140"];
+            let batch = ["batch.sampler=neighbours", micro, "batch.fan_out=-1", "batch.rows=140"];
             let part = first(&[model, &exact, &batch].concat());
             let found = apart(&whole, &part);
             assert!(found < 2e-5, "{model:?} {batch:?}: gradients are {found} apart");
@@ -229,4 +289,76 @@ fn what_has_no_batches_is_refused_in_words() {
     assert!(text.contains("20"), "{text}");
     let text = refused(&["batch.rows=10", "pipeline.mode=async"]);
     assert!(text.contains("pipe"), "{text}");
+}
+
+/// Stores a data set of 60 graphs in `folder`, and returns the settings of a training on it.
+fn of_graphs(folder: &tempfile::TempDir, epochs: u32, settings: &[&str]) -> Config {
+    let path = folder.path().join("made.eciton");
+    if !path.exists() {
+        let graphs = ManyGraphs { graphs: 60, ..ManyGraphs::default() };
+        store::write(&path, &graphs.generate().unwrap().dataset("made", 1).unwrap()).unwrap();
+    }
+    let mut config = config(epochs, settings);
+    config.data.source = path.to_str().unwrap().to_owned();
+    config
+}
+
+/// Settings of models for data sets of many graphs.
+const GRAPH_MODELS: [&[&str]; 4] = [
+    &["model.kind=gin", "model.readout=sum", "model.norm=layer"],
+    &["model.kind=gcn", "model.readout=mean", "model.class_weights=balanced"],
+    &["model.kind=gat", "model.heads=2", "model.readout=sum"],
+    &["model.kind=sage", "model.readout=mean", "run.row_storage=bf16"],
+];
+
+#[test]
+fn a_batch_of_all_training_graphs_has_the_gradients_of_the_run_on_all_graphs() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = |settings: &[&str]| {
+        let config = of_graphs(&folder, 1, settings);
+        first_epoch(&config, &options(), eciton_train::load(&config.data).unwrap()).unwrap()
+    };
+    for model in GRAPH_MODELS {
+        let whole = first(model);
+        for micro in ["batch.micro=1", "batch.micro=3"] {
+            // Training graphs of the default split are fewer than 60.
+            let part = first(&[model, &["batch.rows=60", micro]].concat());
+            let found = apart(&whole, &part);
+            let limit = if model.contains(&"run.row_storage=bf16") { 2e-2 } else { 2e-5 };
+            assert!(found < limit, "{model:?} {micro}: gradients are {found} apart");
+            assert!((whole.losses[0] - part.losses[0]).abs() < 100.0 * f64::from(limit), "{model:?} {micro}");
+        }
+    }
+}
+
+#[test]
+fn batches_of_graphs_have_the_bits_of_one_thread_and_every_graph_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let trained = |settings: &[&str]| {
+        let config = of_graphs(&folder, 3, settings);
+        let (summary, reports) = train_reports(&config, &options()).unwrap();
+        (summary.model_digest, reports.iter().map(|report| report.loss).collect::<Vec<_>>(), summary.batches)
+    };
+    let batch = ["batch.rows=7", "batch.micro=2"];
+    for model in GRAPH_MODELS {
+        let of = |more: &[&str]| trained(&[model, &batch, more].concat());
+        let one = of(&["run.threads=1", "batch.prefetch=0"]);
+        assert_eq!(of(&["run.threads=2", "batch.prefetch=4"]), one, "{model:?}");
+        assert_ne!(of(&["run.seed=9"]).0, one.0, "{model:?}");
+        // At a rate of 0 and without dropout, the mean of all batches is the loss of all graphs.
+        let still = ["model.dropout=0", "optimiser.lr=1e-30", "optimiser.weight_decay=0"];
+        let (_, whole, none) = trained(&[model, &still[..]].concat());
+        let (_, batches, facts) = of(&still);
+        assert!(batches.iter().all(|loss| (loss - whole[0]).abs() < 1e-2 * whole[0].abs()), "{model:?}");
+        assert!(none.is_none() && facts.is_some_and(|facts| facts.updates > 3 && facts.micro == 2));
+    }
+}
+
+#[test]
+fn a_sampler_of_a_data_set_of_many_graphs_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = of_graphs(&folder, 1, &["model.readout=sum", "batch.sampler=neighbours", "batch.rows=9"]);
+    let dataset = eciton_train::load(&config.data).unwrap();
+    let text = Trainer::new(&config, &options(), dataset).map(|_| ()).unwrap_err().to_string();
+    assert!(text.contains("many graphs") && text.contains("number of graphs of an update"), "{text}");
 }

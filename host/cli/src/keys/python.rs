@@ -24,7 +24,7 @@ fn type_of(info: &KeyInfo) -> String {
     match info.kind {
         Kind::Integer(..) => "int".to_owned(),
         Kind::IntegerOrAuto(..) => "int | Literal[\"auto\"]".to_owned(),
-        Kind::Integers(..) | Kind::Layers => "int | Sequence[int]".to_owned(),
+        Kind::Integers(..) | Kind::FanOuts(_) | Kind::Layers => "int | Sequence[int]".to_owned(),
         Kind::Number(_) => "float".to_owned(),
         Kind::Flag => "bool".to_owned(),
         Kind::Text(_) => "str | PathLike[str]".to_owned(),

@@ -295,3 +295,24 @@ fn a_norm_over_rows_on_lanes_is_refused_by_its_name_and_layer() {
         }
     }
 }
+
+#[test]
+fn scores_after_a_batch_normalisation_do_not_depend_on_the_other_rows_of_a_file() {
+    let folder = case("loss-of-rounds");
+    let train = ["train", "d.csv", "--model", "mlp", "--set", "model.norm=batch", "--epochs", "4", "--out"];
+    for (run, more) in [("whole", &[][..]), ("batches", &["--batch", "32", "--micro", "2"])] {
+        works(folder.path(), &[&train[..], &[run], more].concat());
+        let table = fs::read_to_string(folder.path().join("d.csv")).unwrap();
+        let few: Vec<&str> = table.lines().take(4).collect();
+        fs::write(folder.path().join("few.csv"), few.join("\n") + "\n").unwrap();
+        // The part of a row follows from the number of rows of its file.
+        let scores = |file: &str| -> Vec<Vec<String>> {
+            let printed = works(folder.path(), &["predict", run, file]);
+            let row = |line: &str| line.split(',').skip(4).map(str::to_owned).collect();
+            printed.lines().skip(1).take(3).map(row).collect()
+        };
+        let found = scores("few.csv");
+        assert!(found.len() == 3 && found[0].len() > 2, "{found:?}");
+        assert_eq!(found, scores("d.csv"), "{run}");
+    }
+}

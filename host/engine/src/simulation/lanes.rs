@@ -33,7 +33,7 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     let model = Model::resolve(&settings, 30, 7, TaskType::Classification).unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0, group: 1 };
     let mut program = Program::build(&model, shape, eciton_program::Rewrites::default(), &signature).unwrap();
-    program.set_apart(1, 100);
+    program.set_apart(1, 100, 0);
     let of = LaneSettings { lanes, ..LaneSettings::default() };
     let placement = Placement::from_program(&program, &of).unwrap();
     let spans = FusedStages::from_program(&program, &placement.spans(&program)).unwrap();

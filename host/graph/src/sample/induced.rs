@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::frontier::slots_of;
 use super::law::Law;
 use super::room::Room;
-use super::{Method, SampleKey, Subgraph, refused};
+use super::{Method, SampleKey, Subgraph, VertexWeight, refused};
 use crate::adjacency::{Adjacency, Graph};
 use crate::error::Result;
 
@@ -84,7 +84,13 @@ impl Draws {
             return Err(refused("a training row to sample from", root, allowed));
         }
         let from = match *method {
-            Method::Vertex => From::Vertices(Law::new(column_norms(graph))),
+            Method::Vertex(by) => From::Vertices(Law::new(match by {
+                VertexWeight::ColumnNorm => column_norms(graph),
+                VertexWeight::Degree => {
+                    (0..graph.vertices()).map(|row| f64::from(graph.in_degree(row)) + 1.0).collect()
+                }
+                VertexWeight::Uniform => vec![1.0; graph.vertices() as usize],
+            })),
             Method::Edge if graph.edges() == 0 => {
                 return Err(refused("the number of edges to sample", 0, "at least 1"));
             }
@@ -201,7 +207,8 @@ mod tests {
     #[test]
     fn draws_beyond_the_vertices_that_there_are_are_refused_with_both_figures() {
         let graph = Graph::from_edges(9000, [(0, 1)].into_iter(), Options::default()).unwrap();
-        let made = |rows: u32| Draws::new(&graph, &Method::Vertex, vec![0].into(), rows);
+        let made =
+            |rows: u32| Draws::new(&graph, &Method::Vertex(VertexWeight::Uniform), vec![0].into(), rows);
         assert!(made(144_000).is_ok());
         let text = made(1_000_000_000).unwrap_err().to_string();
         assert!(text.contains("1000000000") && text.contains("at most 144000"), "{text}");

@@ -6,26 +6,30 @@ use super::{SampleKey, Subgraph, refused};
 use crate::adjacency::Graph;
 use crate::error::Result;
 
-/// Maximum number of incoming edges that are drawn for a row. The index is the row's distance from
-/// the targets, in hops.
+/// Numbers of incoming edges that are drawn for a row.
 #[derive(Debug)]
-pub(super) struct FanOut(Vec<u32>);
+pub(super) struct FanOut {
+    /// Maximum number of edges. The index is the row's distance from the targets, in hops.
+    most: Vec<u32>,
+    /// True if edges are drawn with replacement.
+    replace: bool,
+}
 
 impl FanOut {
-    pub(super) fn new(fan_out: Vec<u32>) -> Result<Self> {
-        if fan_out.is_empty() {
+    pub(super) fn new(most: Vec<u32>, replace: bool) -> Result<Self> {
+        if most.is_empty() {
             return Err(refused("the number of fan-outs", 0, "at least 1, one per hop"));
         }
-        if fan_out.contains(&0) {
+        if most.contains(&0) {
             return Err(refused("a fan-out", 0, "at least 1"));
         }
-        Ok(Self(fan_out))
+        Ok(Self { most, replace })
     }
 
     /// Returns the maximum number of rows in a sample with `targets` targets.
     pub(super) fn most(&self, targets: u32) -> u32 {
         let (mut all, mut ring) = (targets, targets);
-        for &fan_out in &self.0 {
+        for &fan_out in &self.most {
             ring = ring.saturating_mul(fan_out);
             all = all.saturating_add(ring);
         }
@@ -48,7 +52,7 @@ impl FanOut {
         let mut lists = Lists::new(ids.len());
         let mut hops = vec![ids.len() as u32];
         let mut ring = 0..ids.len();
-        for &fan_out in &self.0 {
+        for &fan_out in &self.most {
             for at in ring.clone() {
                 ask_ahead(graph, &ids, at);
                 let row = ids[at];
@@ -57,7 +61,15 @@ impl FanOut {
                 let mut keys = std::mem::take(&mut room.keys);
                 keys.clear();
                 let mut chosen = std::mem::take(&mut room.chosen);
-                room.choose(&mut key.stream_of(row), fan_out, list.len() as u32, &mut chosen);
+                let (mut random, length) = (key.stream_of(row), list.len() as u32);
+                match self.replace {
+                    true => {
+                        chosen.clear();
+                        let draws = if list.is_empty() { 0 } else { fan_out };
+                        chosen.extend((0..draws).map(|_| random.below(u64::from(length)) as u32));
+                    }
+                    false => room.choose(&mut random, fan_out, length, &mut chosen),
+                }
                 for &position in &chosen {
                     let source = list[position as usize];
                     let local = room.place(source, ids.len() as u32);
@@ -97,7 +109,7 @@ impl FanOut {
             room.enter(target);
             ids.push(target);
             let mut ring = first..ids.len();
-            for &fan_out in &self.0 {
+            for &fan_out in &self.most {
                 for at in ring.clone() {
                     ask_ahead(graph, &ids, at);
                     let list = graph.in_neighbours(ids[at]);

@@ -98,6 +98,23 @@ impl Counts {
         self.rows > u64::from(coverage) * u64::from(roots)
     }
 
+    /// Returns the effective number of the rows `training` in a subgraph. It is 1 / CV^2, where CV is
+    /// the coefficient of variation of their total loss weight ([`Counts::loss_weights`]) over
+    /// subgraphs, if rows are drawn independently of each other. With equal weights and few rows per
+    /// subgraph, it is their mean number. It is at most the number of the rows.
+    ///
+    /// # Panics
+    /// Panics if the graph does not have all of the rows.
+    pub fn effective_rows(&self, training: &[u32]) -> f64 {
+        let (subgraphs, rows) = (f64::from(self.subgraphs), training.len() as f64);
+        let variance = |&row: &u32| {
+            let count = self.vertices[row as usize];
+            subgraphs / if count == 0 { f64::from(UNSEEN) } else { f64::from(count) } - 1.0
+        };
+        let variance: f64 = training.iter().map(variance).sum();
+        (rows * rows / variance.max(0.0)).min(rows)
+    }
+
     /// Returns the weight of each entry of the subgraph's lists, which is `C_v / C_e`. The weight
     /// is at most [`MOST`], and [`UNSEEN`] if C_e is 0.
     ///

@@ -5,19 +5,22 @@ mod marginals;
 mod reference;
 
 use super::*;
-use graphs::{check, random_graph};
+use graphs::{check, check_lists, random_graph};
 
 fn key(seed: u64, round: u32) -> SampleKey {
     SampleKey { seed, round, interval: 7 }
 }
 
-fn methods() -> [Method; 6] {
+fn methods() -> [Method; 9] {
     [
-        Method::Vertex,
+        Method::Vertex(VertexWeight::ColumnNorm),
+        Method::Vertex(VertexWeight::Degree),
+        Method::Vertex(VertexWeight::Uniform),
         Method::Edge,
         Method::Walk { length: 2 },
         Method::Frontier { frontier: 3 },
-        Method::Neighbours { fan_out: vec![3, 2] },
+        Method::Neighbours { fan_out: vec![3, 2], replace: false },
+        Method::Neighbours { fan_out: vec![3, 2], replace: true },
         Method::ShadowKhop { fan_out: vec![2, 3] },
     ]
 }
@@ -40,7 +43,10 @@ fn subgraphs_hold_what_they_promise() {
         for method in methods() {
             let sampler = Sampler::new(&graph, method.clone(), roots.clone(), rows).unwrap();
             let drawn = sampler.sample(&graph, key(1, case), &targets, &mut used);
-            check(&graph, &drawn);
+            match method {
+                Method::Neighbours { replace: true, .. } => check_lists(&graph, &drawn),
+                _ => check(&graph, &drawn),
+            }
             assert!(drawn.ids.len() as u32 <= sampler.capacity(targets.len() as u32), "case {case}");
             // A room that was never used, on another thread.
             let other = std::thread::scope(|scope| {
@@ -49,7 +55,9 @@ fn subgraphs_hold_what_they_promise() {
             });
             assert_eq!(drawn, other, "case {case}");
             match method {
-                Method::Neighbours { fan_out } => neighbours_hold(&graph, &fan_out, &drawn, known.clone()),
+                Method::Neighbours { fan_out, replace } => {
+                    neighbours_hold(&graph, (&fan_out, replace), &drawn, known.clone());
+                }
                 Method::ShadowKhop { .. } => {
                     let places = drawn.targets.as_ref().unwrap();
                     assert!(places.iter().map(|&at| &drawn.ids[at as usize]).eq(known.clone()));
@@ -80,7 +88,7 @@ fn subgraphs_hold_what_they_promise() {
 /// Asserts the invariants of sampled neighbours of `targets`.
 fn neighbours_hold<'a>(
     graph: &Graph,
-    fan_out: &[u32],
+    (fan_out, replace): (&[u32], bool),
     drawn: &Subgraph,
     targets: impl Iterator<Item = &'a u32>,
 ) {
@@ -101,7 +109,9 @@ fn neighbours_hold<'a>(
     for local in 0..drawn.ids.len() as u32 {
         let list = drawn.incoming.neighbours_of(local);
         let degree = graph.in_degree(drawn.ids[local as usize]);
-        let count = fan_out.get(hop(local)).map_or(0, |&count| count.min(degree));
+        let count = fan_out
+            .get(hop(local))
+            .map_or(0, |&count| if replace && degree > 0 { count } else { count.min(degree) });
         assert_eq!(list.len() as u32, count);
         // A source is at most one hop further, and a row is as near as its nearest reader says.
         assert!(list.iter().all(|&source| hop(source) <= hop(local) + 1));
@@ -115,7 +125,8 @@ fn neighbours_hold<'a>(
 #[test]
 fn a_row_draws_the_same_neighbours_among_any_targets() {
     let graph = random_graph(&mut SplitMix64::new(8), 60, 900, true, false);
-    let sampler = Sampler::new(&graph, Method::Neighbours { fan_out: vec![4] }, [].into(), 0).unwrap();
+    let sampler =
+        Sampler::new(&graph, Method::Neighbours { fan_out: vec![4], replace: false }, [].into(), 0).unwrap();
     let mut room = Room::default();
     let many = sampler.sample(&graph, key(2, 0), &[9, 3, 50, 9, 4], &mut room);
     assert_eq!((&many.ids[..4], many.hops[0]), (&[9, 3, 50, 4][..], 4));
@@ -156,7 +167,9 @@ fn all_rows_are_the_graph() {
     assert_eq!(induced, whole);
     // Fan-outs beyond every degree, and all vertices as targets.
     let all: Vec<u32> = (0..70).collect();
-    let sampler = Sampler::new(&graph, Method::Neighbours { fan_out: vec![900] }, [].into(), 0).unwrap();
+    let sampler =
+        Sampler::new(&graph, Method::Neighbours { fan_out: vec![900], replace: false }, [].into(), 0)
+            .unwrap();
     let drawn = sampler.sample(&graph, key(1, 1), &all, &mut Room::default());
     assert_eq!((drawn.ids, drawn.incoming, drawn.edges), (whole.ids, whole.incoming, whole.edges));
 }
@@ -190,9 +203,9 @@ fn capacities_saturate() {
     let graph = random_graph(&mut SplitMix64::new(8), 1000, 300, true, false);
     let capacity = |method, targets| Sampler::new(&graph, method, [1].into(), 11).unwrap().capacity(targets);
     assert_eq!(capacity(Method::Walk { length: 3 }, 9), 8);
-    assert_eq!((capacity(Method::Edge, 9), capacity(Method::Vertex, 9)), (10, 11));
-    assert_eq!(capacity(Method::Neighbours { fan_out: vec![2, 3] }, 5), 5 + 10 + 30);
-    assert_eq!(capacity(Method::Neighbours { fan_out: vec![2, u32::MAX] }, 5), 1000);
+    assert_eq!((capacity(Method::Edge, 9), capacity(Method::Vertex(VertexWeight::Degree), 9)), (10, 11));
+    assert_eq!(capacity(Method::Neighbours { fan_out: vec![2, 3], replace: false }, 5), 5 + 10 + 30);
+    assert_eq!(capacity(Method::Neighbours { fan_out: vec![2, u32::MAX], replace: false }, 5), 1000);
     assert_eq!(capacity(Method::ShadowKhop { fan_out: vec![2, 3] }, 500), 9 * 500);
     assert_eq!(capacity(Method::ShadowKhop { fan_out: vec![u32::MAX] }, u32::MAX), u32::MAX);
 }
@@ -233,7 +246,7 @@ fn refusals_say_what_may_be() {
         (Method::Frontier { frontier: 0 }, 9, "the frontier size is 0, but must be 1 to 9, the row budget"),
         (Method::Frontier { frontier: 10 }, 9, "the frontier size is 10, but must be 1 to 9, the row budget"),
         (
-            Method::Neighbours { fan_out: vec![] },
+            Method::Neighbours { fan_out: vec![], replace: false },
             0,
             "the number of fan-outs is 0, but must be at least 1, one per hop",
         ),

@@ -20,7 +20,7 @@ fn perceptron(layers: u32) -> Program {
     let model = Model::resolve(&settings, 8, 8, TaskType::Classification).unwrap();
     let shape = DataShape { rows: 64, features: 8, classes: 8, edge_features: 0, graphs: 0, group: 1 };
     let mut program = Program::build(&model, shape, Rewrites::default(), &signature).unwrap();
-    program.set_apart(1, 64);
+    program.set_apart(1, 64, 0);
     program
 }
 

@@ -71,7 +71,7 @@ fn relation(to: &mut Lowering<'_>, reversed: bool) -> Option<eciton_types::ids::
 
 impl Operator for Attention {
     fn opens(&self) -> Opens<'_> {
-        Opens::Host { name: NAME, attributes: attributes(self) }
+        Opens::Host { name: NAME, attributes: attributes(self), statistics: &[] }
     }
 
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {

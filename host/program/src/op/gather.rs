@@ -65,7 +65,8 @@ impl Gather {
 impl Operator for Gather {
     fn opens(&self) -> Opens<'_> {
         let normalisation = Value::Text(self.normalisation.name().to_owned());
-        Opens::Host { name: NAME, attributes: vec![Attribute::new(NORMALISATION, normalisation)] }
+        let attributes = vec![Attribute::new(NORMALISATION, normalisation)];
+        Opens::Host { name: NAME, attributes, statistics: &[] }
     }
 
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {

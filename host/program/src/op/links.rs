@@ -29,7 +29,7 @@ impl Network {
 
 impl Operator for Links {
     fn opens(&self) -> Opens<'_> {
-        Opens::Host { name: NAME, attributes: Vec::new() }
+        Opens::Host { name: NAME, attributes: Vec::new(), statistics: &[] }
     }
 
     /// Adds no stage, because an evaluation program ends with the rows of the last layer.

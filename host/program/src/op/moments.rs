@@ -21,6 +21,9 @@ pub(super) struct OverRows {
     /// Returns the number of values per row that the first backward step writes for the second,
     /// given the width of a row.
     pub(super) turned: fn(u32) -> u32,
+    /// Names and initial values of running moments, which evaluations use instead of the moments of
+    /// their own rows. It is empty for a norm without them.
+    pub(super) running: &'static [(&'static str, f32)],
 }
 
 impl OverRows {
@@ -44,14 +47,15 @@ impl OverRows {
 
 impl Operator for OverRows {
     fn opens(&self) -> Opens<'_> {
-        Opens::Host { name: self.name, attributes: Vec::new() }
+        Opens::Host { name: self.name, attributes: Vec::new(), statistics: self.running }
     }
 
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {
         let width = to.network.width(node.inputs[0]);
         made.outputs = vec![to.made(node, vec![width])];
         let mut forward = self.stage(to, node, made, (Phase::Forward, "forward"), made.outputs[0]);
-        forward.read([made.inputs[0]], Scope::All, Port::Input);
+        let own = !to.training && !self.running.is_empty();
+        forward.read([made.inputs[0]], if own { Scope::Own } else { Scope::All }, Port::Input);
         to.push(forward);
     }
 

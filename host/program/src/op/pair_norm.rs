@@ -15,7 +15,7 @@ impl Network {
     /// Adds a PairNorm, which gives rows mean 0 by column and a mean squared length of 1, and
     /// returns its output.
     pub(crate) fn pair_norm(&mut self, layer: Layer, input: ValueId) -> ValueId {
-        let norm = OverRows { name: NAME, word: "pair", turned: |width| width + 1 };
+        let norm = OverRows { name: NAME, word: "pair", turned: |width| width + 1, running: &[] };
         self.add(layer, vec![input], self.width(input), norm)
     }
 }

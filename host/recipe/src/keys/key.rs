@@ -206,6 +206,9 @@ pub enum Kind {
     /// Whole numbers between two bounds, both included. The value may be a list, a single number,
     /// or text with numbers separated by commas.
     Integers(u64, u64),
+    /// Whole numbers from 1 to the given bound, or -1 for all. The value may be a list, a single
+    /// number, or text with numbers separated by commas.
+    FanOuts(u32),
     /// Indices of layers, from 0.
     Layers,
     /// A number within a range.
@@ -230,6 +233,7 @@ impl Kind {
             Self::Integer(least, most) => format!("a whole number from {least} to {most}"),
             Self::IntegerOrAuto(least, most) => format!("a whole number from {least} to {most}, or \"auto\""),
             Self::Integers(least, most) => format!("whole numbers from {least} to {most}, as [25, 10]"),
+            Self::FanOuts(most) => format!("whole numbers from 1 to {most} or -1 for all, as [25, 10]"),
             Self::Layers => "a list of layers such as [0, 1]".to_owned(),
             Self::Number(bounds) => bounds.text(name),
             Self::Flag => "true or false".to_owned(),
@@ -253,6 +257,7 @@ impl Kind {
             Self::Integer(least, most) => format!("{} to {}", count(*least), count(*most)),
             Self::IntegerOrAuto(least, most) => format!("{} to {}, or auto", count(*least), count(*most)),
             Self::Integers(least, most) => format!("a list of {} to {}", count(*least), count(*most)),
+            Self::FanOuts(most) => format!("a list of 1 to {}, or -1", count(u64::from(*most))),
             Self::Layers => "a list of layers, from 0".to_owned(),
             Self::Number(bounds) => bounds.short(name),
             Self::Flag => "true or false".to_owned(),
@@ -291,6 +296,16 @@ impl Kind {
             Self::Integers(least, most) => field.integers32(end(*least)..=end(*most)),
             other => Err(field.refuse(other.text(&field.name))),
         }
+    }
+
+    pub(crate) fn fan_outs(&self, field: &Field) -> Result<Vec<i32>> {
+        let number = |&value: &i64| match self {
+            Self::FanOuts(most) => value == -1 || (1..=i64::from(*most)).contains(&value),
+            _ => false,
+        };
+        let found = field.list().filter(|found| !found.is_empty() && found.iter().all(number));
+        let found = found.map(|found| found.into_iter().filter_map(|value| value.try_into().ok()).collect());
+        found.ok_or_else(|| field.refuse(self.text(&field.name)))
     }
 
     pub(crate) fn layers(&self, field: &Field) -> Result<Vec<u32>> {
@@ -369,6 +384,9 @@ macro_rules! value {
             to.$($to).+ = kind.integers(field)?;
             Ok(())
         })
+    };
+    (fan_outs($most:expr) => $($to:ident).+) => {
+        (Kind::FanOuts($most), |to: &mut To, field: &Field, kind: &Kind| { to.$($to).+ = kind.fan_outs(field)?; Ok(()) })
     };
     (layers => $($to:ident).+) => {
         (Kind::Layers, |to: &mut To, field: &Field, kind: &Kind| { to.$($to).+ = kind.layers(field)?; Ok(()) })

@@ -83,8 +83,11 @@ fn write_each<T>(
             if key.former == Some(&field.name) {
                 deprecated.push(Deprecated { found: field.path.clone(), present: path(key.name) });
             }
-            let is_former =
-                |(former, _): &&(&str, &str)| matches!(&field.value, Found::Text(text) if text == former);
+            let is_former = |(former, _): &&(&str, &str)| match &field.value {
+                Found::Text(text) => text == former,
+                Found::Flag(flag) => flag.to_string() == **former,
+                _ => false,
+            };
             match key.former_values.iter().find(is_former) {
                 Some((former, present)) => {
                     let found = format!("{} = \"{former}\"", path(key.name));

@@ -83,6 +83,6 @@ pub(super) fn program(of: &Pipeline) -> Result<Program, Error> {
     }
     (program.stages, program.slots) = (stages, slots);
     program.losses = vec![LossOf { stage: StageId(depth), weight: 1.0 }];
-    program.set_apart(1, rows);
+    program.set_apart(1, rows, 0);
     Ok(program)
 }

@@ -6,15 +6,16 @@
 //! dx = (dh - mean(dh) - h mean(dh h)) / s
 //! ```
 //!
-//! Sums are computed in f64, in the order of the rows. So they do not depend on how rows are cut
-//! into pieces.
+//! m and s are those of the rows of a batch, or running moments of the batches before, which PyTorch
+//! takes in evaluations. [`super::statistics`] computes them.
 
+use super::statistics::{ColumnSums, Statistics};
 use crate::view::{View, ViewMut};
 
 /// Constant that is added to the variance to avoid a division by zero, as in PyTorch.
 const VARIANCE: f64 = 1e-5;
 
-/// Mean and inverse standard deviation of each column over all rows. Without rows all means are 0.
+/// Mean and inverse standard deviation of each column. Without rows all means are 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
     mean: Vec<f32>,
@@ -22,31 +23,19 @@ pub struct Moments {
     scale: Vec<f32>,
 }
 
-/// Returns the sum of each column over all rows, and the number of rows (at least 1).
-pub(super) fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) -> (Vec<f64>, f64) {
-    let (mut sums, mut count) = (vec![0.0; columns], 0u64);
-    for row in rows {
-        sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
-        count += 1;
-    }
-    (sums, count.max(1) as f64)
-}
-
 impl Moments {
-    /// Computes the moments of all rows in two passes. The first computes the mean, and the second
-    /// the squared distances from it.
-    pub fn from_rows<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
-        let (mut mean, count) = sums(columns, rows());
-        mean.iter_mut().for_each(|mean| *mean /= count);
-        let mut squares = vec![0.0; columns];
-        for row in rows() {
-            for ((square, &x), mean) in squares.iter_mut().zip(row).zip(&mean) {
-                let left = f64::from(x) - mean;
-                *square += left * left;
-            }
-        }
-        let scale = squares.iter().map(|square| (1.0 / (square / count + VARIANCE).sqrt()) as f32);
-        Self { scale: scale.collect(), mean: mean.iter().map(|&mean| mean as f32).collect() }
+    /// Returns the moments of the rows with the given statistics.
+    #[must_use]
+    pub fn from_statistics(of: &Statistics) -> Self {
+        let scale = of.variances().map(inverse);
+        Self { scale: scale.collect(), mean: of.means().iter().map(|&mean| mean as f32).collect() }
+    }
+
+    /// Returns the moments with the given means and variances of columns.
+    #[must_use]
+    pub fn from_running(means: &[f32], variances: &[f32]) -> Self {
+        let scale = variances.iter().map(|&variance| inverse(variance.into()));
+        Self { scale: scale.collect(), mean: means.to_vec() }
     }
 
     /// Computes h = (x - m) / s. Both matrices have the shape `[n, k]`.
@@ -58,6 +47,11 @@ impl Moments {
             }
         }
     }
+}
+
+/// Returns 1 / s for a variance.
+fn inverse(variance: f64) -> f32 {
+    (1.0 / (variance + VARIANCE).sqrt()) as f32
 }
 
 /// Computes turned = [dh | dh h]. The backward pass needs the means of these rows over all
@@ -77,11 +71,10 @@ pub fn turn(h: View<'_>, dh: View<'_>, turned: &mut ViewMut<'_>) {
 pub struct Means(Vec<f32>);
 
 impl Means {
-    /// Computes the means over all rows that [`turn`] has written. Each row has `columns` = 2 k
-    /// values.
-    pub fn from_turned<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self {
-        let (sums, count) = sums(columns, turned);
-        Self(sums.iter().map(|sum| (sum / count) as f32).collect())
+    /// Returns the means of the rows that [`turn`] has written, given their sums.
+    #[must_use]
+    pub fn from_sums(of: &ColumnSums) -> Self {
+        Self(of.means().map(|mean| mean as f32).collect())
     }
 
     /// Computes dx, the gradient of the inputs, for the rows in `h`. `turned` has the rows that
@@ -116,7 +109,7 @@ mod tests {
     }
 
     fn forward(x: &[f32]) -> (Moments, Vec<f32>) {
-        let moments = Moments::from_rows(COLUMNS, || x.chunks_exact(COLUMNS));
+        let moments = Moments::from_statistics(&Statistics::from_rows(COLUMNS, x.chunks_exact(COLUMNS)));
         let mut h = vec![0.0; x.len()];
         moments.normalise(View::new(x, ROWS, COLUMNS), &mut ViewMut::new(&mut h, ROWS, COLUMNS));
         (moments, h)
@@ -138,7 +131,7 @@ mod tests {
     fn a_constant_column_and_no_rows_at_all_are_finite() {
         let (_, h) = forward(&[5.0; ROWS * COLUMNS]);
         assert_eq!(h, [0.0; ROWS * COLUMNS]);
-        let none = Moments::from_rows(2, std::iter::empty::<&[f32]>);
+        let none = Moments::from_statistics(&Statistics::empty(2));
         assert!(none.mean == [0.0; 2] && none.scale.iter().all(|scale| scale.is_finite()));
     }
 
@@ -150,7 +143,7 @@ mod tests {
         let view = |of| View::new(of, ROWS, COLUMNS);
         let mut turned = vec![0.0; 2 * x.len()];
         turn(view(&h), view(&dh), &mut ViewMut::new(&mut turned, ROWS, 2 * COLUMNS));
-        let means = Means::from_turned(2 * COLUMNS, turned.chunks_exact(2 * COLUMNS));
+        let means = Means::from_sums(&ColumnSums::from_rows(2 * COLUMNS, turned.chunks_exact(2 * COLUMNS)));
         let mut dx = vec![0.0; x.len()];
         let of = View::new(&turned, ROWS, 2 * COLUMNS);
         means.backward(&moments, view(&h), of, &mut ViewMut::new(&mut dx, ROWS, COLUMNS));

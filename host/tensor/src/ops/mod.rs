@@ -17,3 +17,4 @@ pub mod rows;
 pub mod smooth;
 pub mod softmax;
 pub mod sparse;
+pub mod statistics;

@@ -10,10 +10,9 @@
 //! Derivation: `r^2` changes by `2/n (x - m) dx`, since the rows' distances from m add up to 0. So
 //! `r` changes by `y dx / n`. Both means divide sums over all rows by n.
 //!
-//! Sums are computed in f64, in the order of the rows. So they do not depend on how rows are cut
-//! into pieces.
+//! [`super::statistics`] computes m and r.
 
-use super::batch_norm::sums;
+use super::statistics::{ColumnSums, Statistics};
 use crate::view::{View, ViewMut};
 
 /// Constant under the square root, which keeps r positive. So the results stay finite even if all
@@ -29,20 +28,12 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Computes the moments of all rows in two passes. The first computes the mean, and the second
-    /// the squared distances from it.
-    pub fn from_rows<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
-        let (mut mean, count) = sums(columns, rows());
-        mean.iter_mut().for_each(|mean| *mean /= count);
-        let mut squares = 0.0;
-        for row in rows() {
-            for (&x, mean) in row.iter().zip(&mean) {
-                let left = f64::from(x) - mean;
-                squares += left * left;
-            }
-        }
-        let scale = (1.0 / (squares / count + EPSILON).sqrt()) as f32;
-        Self { mean: mean.iter().map(|&mean| mean as f32).collect(), scale }
+    /// Returns the moments of the rows with the given statistics.
+    #[must_use]
+    pub fn from_statistics(of: &Statistics) -> Self {
+        let squares: f64 = of.variances().sum();
+        let scale = (1.0 / (squares + EPSILON).sqrt()) as f32;
+        Self { mean: of.means().iter().map(|&mean| mean as f32).collect(), scale }
     }
 
     /// Computes y = (x - m) / r. Both matrices have the shape `[n, k]`.
@@ -71,11 +62,10 @@ pub fn turn(y: View<'_>, dy: View<'_>, turned: &mut ViewMut<'_>) {
 pub struct Means(Vec<f32>);
 
 impl Means {
-    /// Computes the means over all rows that [`turn`] has written. Each row has `columns` = k + 1
-    /// values.
-    pub fn from_turned<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self {
-        let (sums, count) = sums(columns, turned);
-        Self(sums.iter().map(|sum| (sum / count) as f32).collect())
+    /// Returns the means of the rows that [`turn`] has written, given their sums.
+    #[must_use]
+    pub fn from_sums(of: &ColumnSums) -> Self {
+        Self(of.means().map(|mean| mean as f32).collect())
     }
 
     /// Computes dx, the gradient of the inputs, for the rows in `y`. `turned` has the rows that
@@ -109,7 +99,7 @@ mod tests {
     }
 
     fn forward(x: &[f32]) -> (Moments, Vec<f32>) {
-        let moments = Moments::from_rows(COLUMNS, || x.chunks_exact(COLUMNS));
+        let moments = Moments::from_statistics(&Statistics::from_rows(COLUMNS, x.chunks_exact(COLUMNS)));
         let mut y = vec![0.0; x.len()];
         moments.normalise(View::new(x, ROWS, COLUMNS), &mut ViewMut::new(&mut y, ROWS, COLUMNS));
         (moments, y)
@@ -132,7 +122,7 @@ mod tests {
     fn equal_rows_and_no_rows_at_all_are_finite() {
         let (_, y) = forward(&[5.0; ROWS * COLUMNS]);
         assert_eq!(y, [0.0; ROWS * COLUMNS]);
-        let none = Moments::from_rows(2, std::iter::empty::<&[f32]>);
+        let none = Moments::from_statistics(&Statistics::empty(2));
         assert!(none.mean == [0.0; 2] && none.scale.is_finite());
     }
 
@@ -144,7 +134,7 @@ mod tests {
         let view = |of| View::new(of, ROWS, COLUMNS);
         let mut turned = vec![0.0; ROWS * (COLUMNS + 1)];
         turn(view(&y), view(&dy), &mut ViewMut::new(&mut turned, ROWS, COLUMNS + 1));
-        let means = Means::from_turned(COLUMNS + 1, turned.chunks_exact(COLUMNS + 1));
+        let means = Means::from_sums(&ColumnSums::from_rows(COLUMNS + 1, turned.chunks_exact(COLUMNS + 1)));
         let mut dx = vec![0.0; x.len()];
         let of = View::new(&turned, ROWS, COLUMNS + 1);
         means.backward(&moments, view(&y), of, &mut ViewMut::new(&mut dx, ROWS, COLUMNS));

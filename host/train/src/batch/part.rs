@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use eciton_graph::adjacency::Graph;
-use eciton_program::Program;
+use eciton_program::{Domain, Program};
 use eciton_tensor::Matrix;
-use eciton_types::SlotId;
+use eciton_types::{DomainId, SlotId};
 
 use crate::data::Interval;
 use crate::edge_data::{EdgeData, EdgeWeights};
+use crate::relation::Readout;
 
 /// A micro-batch (part of a batch) in the form that stages read. Its rows are numbered from 0.
 #[derive(Debug)]
@@ -19,10 +20,10 @@ pub(crate) struct Part {
     pub levels: Vec<Level>,
     /// Vertex number in the data set of each row.
     pub vertices: Arc<[u32]>,
-    /// Number of training rows of the micro-batch. Multi-label and regression tasks count known
-    /// values instead. With class weights, it is the sum of the class weights of the training rows.
-    pub counted: f64,
-    /// Total loss weight of the training rows, including the weights that correct for sampling.
+    /// Graphs of the micro-batch. `None` for a data set of one graph.
+    pub graphs: Option<PartGraphs>,
+    /// Total loss weight of the training rows, from class weights and from the weights that correct for
+    /// sampling. Multi-label and regression tasks count each known value of a row.
     pub weights: f64,
     features: Matrix,
     gathered: Option<Matrix>,
@@ -34,6 +35,16 @@ pub(crate) struct Part {
 pub(crate) struct Level {
     pub interval: Interval,
     pub lists: Arc<PartLists>,
+}
+
+/// Graphs of a micro-batch, for a data set of many graphs. Each has a row of its own.
+#[derive(Debug)]
+pub(crate) struct PartGraphs {
+    pub interval: Interval,
+    /// Lists of the vertices of each graph, in the rows of the micro-batch.
+    pub readout: Arc<Readout>,
+    /// Factor of each graph in means over its vertices, which is 1 / number of vertices.
+    pub inverse: Arc<Vec<f32>>,
 }
 
 /// Adjacency lists among the rows of a micro-batch, with the normalisation factors of their sums.
@@ -60,15 +71,14 @@ impl PartLists {
 }
 
 impl Part {
-    /// Creates a micro-batch. `counted` and `weights` are the values of the fields with these
-    /// names.
+    /// Creates a micro-batch. `weights` and `graphs` are the values of the fields with these names.
     pub(super) fn new(
         levels: Vec<Level>,
-        vertices: Vec<u32>,
-        (counted, weights): (f64, f64),
+        (vertices, graphs): (Vec<u32>, Option<PartGraphs>),
+        weights: f64,
         (features, gathered): (Matrix, Option<Matrix>),
     ) -> Self {
-        Self { levels, vertices: vertices.into(), counted, weights, features, gathered }
+        Self { levels, vertices: vertices.into(), graphs, weights, features, gathered }
     }
 
     /// Returns the level of the rows that are at most `hops` gathers away from the loss.
@@ -76,9 +86,18 @@ impl Part {
         self.levels.get(hops).or_else(|| self.levels.last())
     }
 
-    /// Returns the number of rows that are at most `hops` gathers away from the loss.
-    pub(crate) fn rows(&self, hops: usize) -> usize {
-        self.level(hops).map_or(0, |level| level.interval.rows.len())
+    /// Returns the rows of a domain (vertices or graphs) that are at most `hops` gathers away from the
+    /// loss.
+    pub(crate) fn interval(&self, domain: DomainId, hops: usize) -> Option<&Interval> {
+        match domain == Domain::GRAPHS {
+            true => self.graphs.as_ref().map(|graphs| &graphs.interval),
+            false => self.level(hops).map(|level| &level.interval),
+        }
+    }
+
+    /// Returns the number of rows of a domain that are at most `hops` gathers away from the loss.
+    pub(crate) fn rows(&self, domain: DomainId, hops: usize) -> usize {
+        self.interval(domain, hops).map_or(0, |interval| interval.rows.len())
     }
 
     /// Returns the rows of a constant slot, such as the features. Returns `None` for a slot that

@@ -32,12 +32,14 @@ pub(super) struct RowCut {
 #[derive(Debug)]
 pub(crate) struct RowBatches {
     /// First row of each group (consecutive rows that stay together) with a training row, in
-    /// ascending order.
+    /// ascending order. In a data set of many graphs, the rows are those of graphs.
     firsts: Vec<u32>,
     /// Number of rows per group. All rows of a group are in the same micro-batch.
     group: u32,
     /// Maximum number of groups per batch. The last batch of a pass may have fewer.
     groups: u32,
+    /// True if the last batch of a pass is left out if it has fewer groups.
+    drop_last: bool,
     /// Number of micro-batches per batch, as requested by the settings.
     micro: u32,
     /// Number of atoms per batch. An atom is a block of rows, the smallest unit that can be divided
@@ -49,12 +51,12 @@ impl RowBatches {
     /// Divides the training rows of `inputs` into batches of the size that `settings` request.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs) -> Self {
         let group = inputs.shape.group;
-        let mut firsts: Vec<u32> = inputs.dataset.split.train.iter().map(|row| row - row % group).collect();
+        let mut firsts: Vec<u32> = inputs.learnt().1.train.iter().map(|row| row - row % group).collect();
         firsts.dedup();
         let all = firsts.len() as u32;
         let groups = settings.rows.map_or(all, |rows| (rows / group).max(1)).min(all);
         let atoms = Atoms::count_of_batch(groups.saturating_mul(group), group);
-        Self { firsts, group, groups, micro: settings.micro, atoms }
+        Self { firsts, group, groups, drop_last: settings.drop_last, micro: settings.micro, atoms }
     }
 
     /// Checks that a batch has enough atoms (blocks of rows) for the requested number of
@@ -111,7 +113,8 @@ impl RowBatches {
     /// of the round's first group in this order, and the number of its groups.
     fn batch(&self, seed: u64, round: Round) -> (Shuffle, u32, u32) {
         let all = self.firsts.len() as u32;
-        let rounds = all.div_ceil(self.groups.max(1)).max(1);
+        let groups = self.groups.max(1);
+        let rounds = if self.drop_last { all / groups } else { all.div_ceil(groups) }.max(1);
         let at = round.0.saturating_sub(1);
         let (pass, batch) = (at / rounds, at % rounds);
         let from = batch * self.groups;

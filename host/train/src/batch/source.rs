@@ -6,24 +6,26 @@ use std::time::Instant;
 
 use eciton_gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::adjacency::Adjacency;
-use eciton_graph::dataset::Dataset;
+use eciton_graph::dataset::{Dataset, Labels, VertexIds};
+use eciton_graph::graphs::Graphs;
 use eciton_graph::part::PartGraph;
 use eciton_graph::sample::normalise::Counts;
 use eciton_graph::sample::parts::Parts;
-use eciton_graph::sample::{Method, Room, SampleKey, Sampler, Subgraph};
+use eciton_graph::sample::{Method, Room, SampleKey, Sampler, Subgraph, VertexWeight as Weight};
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_program::{Hops, Program};
-use eciton_recipe::{Batch as Settings, FeatureGather};
+use eciton_recipe::{Batch as Settings, FeatureGather, Sampler as Drawn, VertexWeight};
 use eciton_runs::report::{Batches, Counted};
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_types::{Atoms, IntervalId, Node, Round};
 
-use super::part::{Level, Part, PartLists};
+use super::part::{Level, Part, PartGraphs, PartLists};
 use super::round_rows::RoundRows;
 use super::rows::{RowBatches, RowCut};
 use crate::data::{Inputs, Interval, grid, known, matrix};
 use crate::edge_data::{EdgeData, EdgeWeights};
 use crate::error::{Error, Result, at};
+use crate::relation::Readout;
 
 /// Method that chooses the rows of a micro-batch, which is a part of a batch that is scheduled as
 /// one unit.
@@ -32,6 +34,8 @@ pub(crate) enum Chooser {
     /// Shuffled training rows without adjacency lists, for models that need no neighbours during
     /// training.
     Rows,
+    /// Shuffled training graphs of a data set of many graphs.
+    Graphs,
     /// Subgraphs that a sampler draws anew for each round.
     Sampler(Sampler),
     /// Subgraphs of a vertex cut, which assigns each edge of the graph to one part. `made` caches
@@ -41,10 +45,12 @@ pub(crate) enum Chooser {
 
 impl Chooser {
     /// Returns true if rows of the same micro-batch can have different weights in the loss.
-    pub(crate) fn weighs_rows(&self, settings: &Settings) -> bool {
+    pub(crate) fn weighs_rows(&self, settings: &Settings, inputs: &Inputs) -> bool {
         match self {
-            Self::Rows => false,
-            Self::Sampler(_) => settings.normalise && settings.sampler.is_induced(),
+            Self::Rows | Self::Graphs => false,
+            Self::Sampler(_) => {
+                settings.is_corrected(inputs.shape.rows, inputs.dataset.split.train.len() as u32)
+            }
             Self::Parts { .. } => true,
         }
     }
@@ -60,22 +66,32 @@ impl Chooser {
     pub(crate) fn parts(&self, settings: &Settings, inputs: &Inputs) -> u32 {
         match self {
             Self::Rows => RowBatches::new(settings, inputs).parts(),
-            Self::Sampler(_) | Self::Parts { .. } => settings.micro,
+            Self::Graphs | Self::Sampler(_) | Self::Parts { .. } => settings.micro,
         }
     }
 
-    /// Returns the maximum number of rows per micro-batch.
-    pub(crate) fn capacity(&self, settings: &Settings, inputs: &Inputs) -> u32 {
-        let training = inputs.dataset.split.train.len() as u32;
+    /// Returns the maximum numbers of vertices and of graphs per micro-batch. The number of graphs is 0
+    /// for a data set of one graph.
+    pub(crate) fn capacity(&self, settings: &Settings, inputs: &Inputs) -> (u32, u32) {
+        let train = &inputs.learnt().1.train;
+        let training = train.len() as u32;
         let targets = settings.rows.unwrap_or(training).min(training).div_ceil(settings.micro);
-        match self {
+        let vertices = match self {
             Self::Rows => RowBatches::new(settings, inputs).capacity(),
+            Self::Graphs => {
+                let lists = inputs.readout.as_ref().map(|readout| &readout.lists);
+                let size = |&graph: &u32| lists.map_or(0, |lists| lists.in_degree(graph));
+                let mut sizes: Vec<u32> = train.iter().map(size).collect();
+                sizes.sort_unstable_by(|a, b| b.cmp(a));
+                sizes.iter().take(targets as usize).sum()
+            }
             Self::Sampler(sampler) => sampler.capacity(targets),
             Self::Parts { parts, .. } => {
                 let rows = parts.as_slice().iter().map(|part| part.subgraph.ids.len());
                 rows.max().unwrap_or(0) as u32
             }
-        }
+        };
+        (vertices, if matches!(self, Self::Graphs) { targets } else { 0 })
     }
 }
 
@@ -95,7 +111,10 @@ pub(crate) struct Source {
     scale: Arc<Vec<f32>>,
     /// Vertex number of each row in the data set. If `None`, row v is vertex v.
     vertices: Option<Arc<[u32]>>,
+    /// Labels that the model learns if they are values, of vertices or of graphs.
     values: Option<Matrix>,
+    /// Labels of the graphs, and lists of their vertices, in a data set of many graphs.
+    graphs: Option<(Labels, Arc<Readout>)>,
     in_training: Vec<bool>,
     chooser: Chooser,
     /// Counts of how often each row and edge occurred in trial samples, from which unbiased weights
@@ -127,15 +146,18 @@ impl Source {
         let dataset = inputs.dataset.clone();
         let mut in_training = vec![false; dataset.vertices() as usize];
         dataset.split.train.iter().for_each(|&row| in_training[row as usize] = true);
-        let values = dataset.labels.as_values().map(matrix).transpose()?;
+        let graphs = inputs.of_graphs.as_ref().zip(inputs.readout.as_ref());
+        let graphs = graphs.map(|((labels, _), readout)| (labels.clone(), readout.clone()));
+        let values = inputs.learnt().0.as_values().map(matrix).transpose()?;
         let begun = Instant::now();
         let counts = match &chooser {
-            Chooser::Sampler(sampler) if chooser.weighs_rows(settings) => {
+            Chooser::Sampler(sampler) if chooser.weighs_rows(settings, inputs) => {
                 let enough = (settings.coverage, dataset.vertices(), MOST_COUNTED);
                 Some(Counts::from_sampler(sampler, &dataset.graph, DATA_SEED, enough, threads as usize))
             }
             _ => None,
         };
+        let counting_seconds = begun.elapsed().as_secs_f64();
         Ok(Self {
             settings: settings.clone(),
             features: inputs.features.clone(),
@@ -146,13 +168,14 @@ impl Source {
             scale: inputs.scale.clone(),
             vertices: inputs.vertices.permutation().map(|order| order.old_of_new().into()),
             values,
+            graphs,
             in_training,
-            capacity: chooser.capacity(settings, inputs) as usize,
+            capacity: chooser.capacity(settings, inputs).0 as usize,
             batches: RowBatches::new(settings, inputs),
             buffers: Mutex::default(),
             chooser,
             counts,
-            counting_seconds: begun.elapsed().as_secs_f64(),
+            counting_seconds,
             dataset,
         })
     }
@@ -161,9 +184,44 @@ impl Source {
     /// of micro-batches per update, and of hops from which the model reads neighbours.
     pub(crate) fn facts(&self, (updates, micro, hops): (u32, u32, u32)) -> Batches {
         let seconds = self.counting_seconds;
-        let counted = self.counts.as_ref().map(|counts| Counted { samples: counts.subgraphs, seconds });
+        let counted = self.counts.as_ref().map(|counts| Counted {
+            samples: counts.subgraphs,
+            seconds,
+            effective_rows: counts.effective_rows(&self.dataset.split.train),
+        });
         let (sampler, rows) = (self.settings.sampler.name().to_owned(), self.capacity as u32);
         Batches { sampler, updates, micro, rows, hops, counted }
+    }
+
+    /// Returns the time in which samples were counted before the training, in seconds.
+    pub(crate) fn counting_seconds(&self) -> f64 {
+        self.counting_seconds
+    }
+
+    /// Returns a warning if the losses of micro-batches vary so much that the accuracy may differ
+    /// between seeds.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let (sampler, training) = (self.settings.sampler, self.roots());
+        if let Some(counts) = &self.counts {
+            let rows = counts.effective_rows(&self.dataset.split.train);
+            return (rows < FEW_ROWS).then(|| {
+                format!(
+                    "the losses of micro-batches vary by {:.0} %, because they have few training rows, or \
+                     rare ones with large weights; set a larger batch.rows, or batch.normalise = \"none\"",
+                    100.0 / rows.sqrt()
+                )
+            });
+        }
+        // Walks and frontiers begin at training rows.
+        let begins_anywhere = matches!(sampler, Drawn::Vertex | Drawn::Edge);
+        let rows = self.settings.training_rows(self.dataset.vertices(), training);
+        (begins_anywhere && rows < FEW_ROWS).then(|| {
+            format!(
+                "a micro-batch has about {rows:.0} of the {training} training rows, so that the accuracy may \
+                 differ between seeds; set batch.sampler = \"walk\", \"frontier\" or \"neighbours\", which \
+                 begin at training rows, or a larger batch.rows",
+            )
+        })
     }
 
     /// Returns the division into batches of rows if micro-batches have no adjacency lists.
@@ -176,7 +234,7 @@ impl Source {
     pub(crate) fn parts(&self) -> usize {
         match self.chooser {
             Chooser::Rows => self.batches.parts() as usize,
-            Chooser::Sampler(_) | Chooser::Parts { .. } => self.settings.micro as usize,
+            Chooser::Graphs | Chooser::Sampler(_) | Chooser::Parts { .. } => self.settings.micro as usize,
         }
     }
 
@@ -184,7 +242,7 @@ impl Source {
     /// micro-batches `parts`. Also returns the size of the set of rows over which this loss is a
     /// mean.
     pub(super) fn weight(&self, parts: &[Arc<Part>]) -> (f32, RoundRows) {
-        let weights = parts.iter().map(|part| part.weights).sum();
+        let weights: f64 = parts.iter().map(|part| part.weights).sum();
         let fixed = |weight: f32| (weight, RoundRows { divisor: 1.0 / f64::from(weight), weights });
         if self.counts.is_some() {
             // With row weights, each micro-batch is an estimate of the loss of all rows.
@@ -195,8 +253,7 @@ impl Source {
             // The weights of a vertex add up to 1 over all parts of the cut.
             return fixed(self.weight);
         }
-        let sum: f64 = parts.iter().map(|part| part.counted).sum();
-        let divisor = if sum > 0.0 { sum } else { 1.0 };
+        let divisor = if weights > 0.0 { weights } else { 1.0 };
         ((1.0 / divisor) as f32, RoundRows { divisor, weights })
     }
 
@@ -222,6 +279,7 @@ impl Source {
                 let cut = self.batches.part(seed, round, number);
                 return self.made_of(&without_lists(cut.rows.clone())?, None, Some(&cut));
             }
+            Chooser::Graphs => return self.part_of_graphs(&targets(true), room),
             Chooser::Sampler(sampler) => {
                 let targets = targets(self.settings.sampler.has_targets());
                 sampler.sample(graph, key, &targets, room)
@@ -243,9 +301,64 @@ impl Source {
         self.made_of(&sub, None, None)
     }
 
+    /// Makes the micro-batch of the graphs with the numbers `graphs`, which ascend.
+    fn part_of_graphs(&self, graphs: &[u32], room: &mut Room) -> Result<Arc<Part>> {
+        let missing = || Error::Internal("the data set is a single graph".to_owned());
+        let (labels, readout) = self.graphs.as_ref().ok_or_else(missing)?;
+        let members = graphs.iter().flat_map(|&graph| readout.lists.in_neighbours(graph));
+        let mut ids: Vec<u32> = members.copied().collect();
+        ids.sort_unstable();
+        // No graph may be empty, so a micro-batch without graphs has a vertex that no stage reads.
+        let mut standing = vec![0; ids.len().max(1)];
+        for &graph in graphs {
+            let local = |member: &u32| ids.partition_point(|id| id < member) as u32;
+            let first = local(&readout.standing[graph as usize]);
+            let members = readout.lists.in_neighbours(graph);
+            members.iter().for_each(|member| standing[local(member) as usize] = first);
+        }
+        let own = Graphs::from_standing(standing, VertexIds::Dense, "graphs of a micro-batch")?;
+        let own = Readout::from_graphs(&own)?;
+        let inverse = Arc::new(inverse_degrees(own.lists.offsets(), false));
+        let vertex = |&graph: &u32| u64::from(self.vertex(readout.standing[graph as usize]));
+        let (grid, nodes) = one_sum(own.lists.offsets(), graphs.len())?;
+        let row_weights = self.class_weights.as_ref().zip(labels.as_classes()).map(|(weights, classes)| {
+            graphs.iter().map(|&graph| of_class(weights, classes[graph as usize])).collect::<Arc<[f32]>>()
+        });
+        let interval = Interval {
+            rows: 0..graphs.len(),
+            numbers: RowNumbers::List(graphs.iter().map(vertex).collect()),
+            grid: Arc::new(grid),
+            nodes,
+            targets: self.targets(labels, graphs)?,
+            training: (0..graphs.len() as u32).collect(),
+            row_weights: row_weights.clone(),
+        };
+        let weights = match row_weights {
+            Some(weights) => weights.iter().map(|&weight| f64::from(weight)).sum(),
+            None => known(labels, graphs) as f64,
+        };
+        let graphs = PartGraphs { interval, readout: Arc::new(own), inverse };
+        let sub = match ids.is_empty() {
+            true => without_lists(ids)?,
+            false => Subgraph::induced(&self.dataset.graph, ids, room)?,
+        };
+        self.made_with(&sub, (None, None), Some((graphs, weights)))
+    }
+
     /// Makes a micro-batch from a subgraph. `shares` has the loss weight of each row for a part of
     /// a vertex cut. `cut` has the summation grid for a micro-batch without adjacency lists.
     fn made_of(&self, sub: &Subgraph, shares: Option<&[f32]>, cut: Option<&RowCut>) -> Result<Arc<Part>> {
+        self.made_with(sub, (shares, cut), None)
+    }
+
+    /// Makes a micro-batch from a subgraph like [`Source::made_of`]. In a data set of many graphs,
+    /// `graphs` has the graphs of the subgraph, which are all training rows, and their loss weight.
+    fn made_with(
+        &self,
+        sub: &Subgraph,
+        (shares, cut): (Option<&[f32]>, Option<&RowCut>),
+        graphs: Option<(PartGraphs, f64)>,
+    ) -> Result<Arc<Part>> {
         let features = self.select(&self.features, &sub.ids)?;
         let gathered = self.gathered.as_ref().map(|all| self.select(all, &sub.ids)).transpose()?;
         let mut levels = Vec::with_capacity(sub.hops.len());
@@ -255,7 +368,7 @@ impl Source {
             // Rows of the last hop have no adjacency lists.
             let listed = if hop > 0 && hop + 1 == sub.hops.len() { sub.hops[hop - 1] } else { rows };
             let lists = self.lists(sub, listed as usize, sources as usize)?;
-            let of = (rows as usize, &row_weights, hop == 0);
+            let of = (rows as usize, &row_weights, hop == 0 && graphs.is_none());
             let interval = self.interval(
                 sub,
                 of,
@@ -275,8 +388,11 @@ impl Source {
             _ => known(&self.dataset.labels, &training) as f64,
         };
         let vertices = sub.ids.iter().map(|&row| self.vertex(row)).collect();
-        let weights = self.loss_weights(&levels, &sub.ids, counted);
-        Ok(Arc::new(Part::new(levels, vertices, (counted, weights), (features, gathered))))
+        let (graphs, weights) = match graphs {
+            Some((graphs, weights)) => (Some(graphs), weights),
+            None => (None, self.loss_weights(&levels, &sub.ids, counted)),
+        };
+        Ok(Arc::new(Part::new(levels, (vertices, graphs), weights, (features, gathered))))
     }
 
     /// Returns the total loss weight of the training rows `ids` of a micro-batch. Returns `counted`
@@ -348,6 +464,19 @@ impl Source {
         Some(rows.into())
     }
 
+    /// Returns the loss targets of the given rows. `labels` are the labels that the model learns.
+    fn targets(&self, labels: &Labels, rows: &[u32]) -> Result<Targets> {
+        match (labels.as_classes(), &self.values) {
+            (Some(classes), _) => {
+                Ok(Targets::Classes(rows.iter().map(|&row| classes[row as usize]).collect()))
+            }
+            (None, Some(values)) => {
+                Ok(Targets::Values(values.select(rows).map_err(at("labels of a micro-batch"))?))
+            }
+            (None, None) => Err(Error::Internal("the labels are neither classes nor values".to_owned())),
+        }
+    }
+
     /// Builds the interval of a level from the first `rows` rows of a subgraph: its summation grid,
     /// its loss targets and its training rows. Only the level next to the loss has training rows
     /// (`learns`).
@@ -365,14 +494,10 @@ impl Source {
                 (0..).zip(ids).filter(|(_, row)| self.in_training[**row as usize]).map(|(at, _)| at).collect()
             }
         };
-        let targets = match (self.dataset.labels.as_classes(), &self.values) {
-            (Some(classes), _) => Targets::Classes(ids.iter().map(|&row| classes[row as usize]).collect()),
-            (None, Some(values)) => {
-                Targets::Values(values.select(ids).map_err(at("labels of a micro-batch"))?)
-            }
-            (None, None) => {
-                return Err(Error::Internal("the labels are neither classes nor values".to_owned()));
-            }
+        let targets = match self.graphs {
+            // The rows with labels are those of graphs.
+            Some(_) => Targets::Classes(Arc::default()),
+            None => self.targets(&self.dataset.labels, ids)?,
         };
         let whole = self.vertices.is_none() && ids.iter().zip(0..).all(|(&row, at)| row == at);
         let numbers = match whole {
@@ -430,7 +555,7 @@ impl Source {
     /// Returns true if sums over neighbours in a micro-batch are estimates of the sums in the whole
     /// graph.
     fn is_estimate(&self) -> bool {
-        self.counts.is_some() || self.settings.sampler == eciton_recipe::Sampler::Neighbours
+        self.counts.is_some() || self.settings.sampler == Drawn::Neighbours
     }
 
     /// Returns the edge factors for sums and those for means. With the former, a sum in the
@@ -481,6 +606,9 @@ fn without_lists(ids: Vec<u32>) -> Result<Subgraph> {
 /// of a run trains as in a run of that seed alone.
 const DATA_SEED: u64 = 0;
 
+/// Number of training rows of a micro-batch below which a run warns of the sampler.
+const FEW_ROWS: f64 = 100.0;
+
 /// Maximum number of subgraphs that are sampled to count the occurrences of rows and edges.
 const MOST_COUNTED: u32 = 10_000;
 
@@ -492,7 +620,6 @@ impl Chooser {
     /// Returns [`Error::Data`] for settings that a sampler cannot use. Returns [`Error::Batch`] for
     /// a data set of many graphs, and for a program with gathers if no sampler is set.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program) -> Result<Self> {
-        use eciton_recipe::Sampler as Named;
         let graph = &inputs.dataset.graph;
         let hops = Hops::from_program(program).most();
         let saved = match program.model.constant_gather().filter(|_| program.rewrites.gathered_features) {
@@ -503,13 +630,19 @@ impl Chooser {
             Err(Error::Batch { sampler: settings.sampler.name(), found: found.to_owned(), remedy })
         };
         if inputs.dataset.graphs.is_some() {
-            return refuse("a data set of many graphs", "remove [batch]: each update reads all graphs");
+            return match settings.sampler {
+                Drawn::None => Ok(Self::Graphs),
+                _ => refuse(
+                    "a data set of many graphs",
+                    "remove batch.sampler: batch.rows (--batch) is the number of graphs of an update",
+                ),
+            };
         }
         if hops == 0 && settings.sampler.has_targets() {
             // The program has no gathers during training, so no neighbours need to be sampled.
             return Ok(Self::Rows);
         }
-        if settings.sampler == Named::None {
+        if settings.sampler == Drawn::None {
             return refuse(
                 "a model that gathers rows of neighbours",
                 "set another sampler, for instance batch.sampler = \"neighbours\" (--sampler neighbours)",
@@ -518,7 +651,7 @@ impl Chooser {
         let roots: Arc<[u32]> = inputs.dataset.split.train[..].into();
         let rows = settings.rows.unwrap_or(0).div_ceil(settings.micro.max(1));
         let method = match settings.sampler {
-            Named::Parts => {
+            Drawn::Parts => {
                 let mut parts = Parts::new(graph, settings.micro, DATA_SEED)?;
                 if settings.drop_edges > 0.0 {
                     parts.drop_edges(settings.masks, settings.drop_edges as f32, DATA_SEED)?;
@@ -526,12 +659,18 @@ impl Chooser {
                 let made = (0..settings.micro).map(|_| OnceLock::new()).collect();
                 return Ok(Self::Parts { parts, made });
             }
-            Named::Vertex | Named::None => Method::Vertex,
-            Named::Edge => Method::Edge,
-            Named::Walk => Method::Walk { length: settings.walk_length },
-            Named::Frontier => Method::Frontier { frontier: settings.frontier.unwrap_or(rows / 3).max(1) },
-            Named::Neighbours => Method::Neighbours { fan_out: settings.fan_outs(hops, saved)? },
-            Named::ShadowKhop => Method::ShadowKhop { fan_out: settings.fan_outs(hops, saved)? },
+            Drawn::Vertex | Drawn::None => Method::Vertex(match settings.vertex_weight {
+                VertexWeight::ColumnNorm => Weight::ColumnNorm,
+                VertexWeight::Degree => Weight::Degree,
+                VertexWeight::Uniform => Weight::Uniform,
+            }),
+            Drawn::Edge => Method::Edge,
+            Drawn::Walk => Method::Walk { length: settings.walk_length },
+            Drawn::Frontier => Method::Frontier { frontier: settings.frontier.unwrap_or(rows / 3).max(1) },
+            Drawn::Neighbours => {
+                Method::Neighbours { fan_out: settings.fan_outs(hops, saved)?, replace: settings.replace }
+            }
+            Drawn::ShadowKhop => Method::ShadowKhop { fan_out: settings.fan_outs(hops, saved)? },
         };
         Ok(Self::Sampler(Sampler::new(graph, method, roots, rows)?))
     }

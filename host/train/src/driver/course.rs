@@ -207,7 +207,11 @@ impl<'a> Course<'a> {
         let reports = self.reports(round);
         let measures = reports && config.run.log_every.is_some();
         let update = Instant::now();
-        let stepped = match owning::step(machine, state, (&config.optimiser, lr, measures), round) {
+        let rows = stages.batches.as_ref().map(|batches| batches.rows(round)).transpose()?;
+        let learns = rows.is_none_or(|rows| rows.weights > 0.0);
+        let statistics = stages.statistics(round, state.weights)?;
+        let settings = (&config.optimiser, lr, measures);
+        let stepped = match owning::step(machine, state, settings, (round, learns), &statistics) {
             // The engine recomputes the sums of the failed worker.
             Err(Error::Gone { .. }) if !state.weights.owners().have_parameters() => return Ok([None; 2]),
             stepped => stepped?,
@@ -226,7 +230,6 @@ impl<'a> Course<'a> {
         if let Some(profile) = &mut state.logs.profile {
             profile.update(round, update.elapsed(), self.weights);
         }
-        let rows = stages.batches.as_ref().map(|batches| batches.rows(round)).transpose()?;
         self.trained.sum.add(loss, rows.unwrap_or_default());
         self.trained.seconds += self.begun.elapsed().as_secs_f64();
         if reports {

@@ -12,7 +12,7 @@ use eciton_gather::{Rows, Sources};
 use eciton_graph::order::Permutation;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Target};
-use eciton_program::{Operation, Over, Scope, Stage};
+use eciton_program::{Domain, Operation, Over, Scope, Stage};
 use eciton_tensor::{Matrix, ReadRows, WriteRows};
 use eciton_types::{IntervalId, Normalisation, Round, SlotId, StageId, Step, Task};
 
@@ -34,6 +34,20 @@ pub(crate) trait Operator: std::fmt::Debug {
     /// # Errors
     /// Returns [`Error::Internal`] if rows are missing, or if another step has leased them.
     fn work(&self, on: &On<'_>) -> Result<Work>;
+
+    /// Returns the new values of the operator's statistics after the update of `round`, with their
+    /// numbers among the parameters. `values` returns the values before. Only norms with running moments
+    /// have statistics.
+    ///
+    /// # Errors
+    /// Returns the errors of `values`.
+    fn updated(
+        &self,
+        _round: Round,
+        _values: &dyn Fn(usize) -> Result<Vec<f32>>,
+    ) -> Result<Vec<(usize, Vec<f32>)>> {
+        Ok(Vec::new())
+    }
 
     /// Adds the step `on` to a call, which is the content of one task. Kernels support this, and so
     /// do gathers that may be part of a fused stage.
@@ -121,8 +135,8 @@ impl On<'_> {
         match &self.part {
             None => self.stages.interval(self.stage.domain, self.task.interval),
             Some((part, _)) => {
-                let level = part.level(self.hops()).map(|level| &level.interval);
-                level.ok_or_else(|| Error::Internal(format!("the batch of {} has no rows", self.step())))
+                let interval = part.interval(self.stage.domain, self.hops());
+                interval.ok_or_else(|| Error::Internal(format!("the batch of {} has no rows", self.step())))
             }
         }
     }
@@ -177,7 +191,8 @@ impl On<'_> {
         let relation =
             relation.ok_or_else(|| Error::Internal(format!("{} has no adjacency lists", self.step())))?;
         let Some((part, _)) = &self.part else { return self.stages.inputs.lists(*relation) };
-        let lists = Lists::of_part(*relation, self.part_lists(part)?);
+        let readout = part.graphs.as_ref().map(|graphs| graphs.readout.clone());
+        let lists = Lists::of_part(*relation, self.part_lists(part)?, readout);
         lists.ok_or_else(|| Error::Internal(format!("a micro-batch has no adjacency lists of {relation:?}")))
     }
 
@@ -185,6 +200,9 @@ impl On<'_> {
     /// vertices of graphs. A plain sum uses no factors, so its result has no meaning.
     pub(super) fn factors(&self, normalisation: Normalisation, over: Over) -> Result<Arc<Vec<f32>>> {
         let Some((part, _)) = &self.part else { return self.stages.inputs.factors(normalisation, over) };
+        if let (Over::Graphs, Normalisation::Mean, Some(graphs)) = (over, normalisation, &part.graphs) {
+            return Ok(graphs.inverse.clone());
+        }
         let lists = self.part_lists(part)?;
         Ok(if normalisation == Normalisation::Mean { lists.inverse.clone() } else { lists.scale.clone() })
     }
@@ -193,9 +211,10 @@ impl On<'_> {
     /// micro-batches have such rows.
     pub(super) fn clear(&self) -> Result<()> {
         let Some((part, _)) = &self.part else { return Ok(()) };
-        let (own, (round, interval)) = (part.rows(self.hops()), self.at());
+        let (domain, (round, interval)) = (self.stage.domain, self.at());
+        let own = part.rows(domain, self.hops());
         for slot in self.stage.writes() {
-            let rows = part.rows(self.stages.hops().slot(slot));
+            let rows = part.rows(domain, self.stages.hops().slot(slot));
             if rows > own {
                 self.stages.rows.clear(slot, round, interval, own..rows)?;
             }
@@ -229,13 +248,12 @@ impl On<'_> {
     /// Returns the total number of rows that [`On::all`] leases.
     pub(super) fn count(&self) -> Result<usize> {
         let program = self.stages.program;
-        let Some((part, _)) = &self.part else {
-            return Ok(program.rows(program.domain_of(self.slot(Scope::All, 0)?)) as usize);
-        };
+        let domain = program.domain_of(self.slot(Scope::All, 0)?);
+        let Some((part, _)) = &self.part else { return Ok(program.rows(domain) as usize) };
         match self.stage.via {
             // The lists have one row for each of their vertices.
-            Some(_) => Ok(self.part_lists(part)?.graph.vertices() as usize),
-            None => Ok(part.rows(self.hops())),
+            Some(_) if domain == Domain::VERTICES => Ok(self.part_lists(part)?.graph.vertices() as usize),
+            _ => Ok(part.rows(domain, self.hops())),
         }
     }
 

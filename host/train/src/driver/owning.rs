@@ -1,6 +1,8 @@
 //! Training in which workers own gradient sums or parameters. It includes weight updates,
 //! snapshots, and rollbacks after a worker has failed.
 
+use std::collections::BTreeMap;
+
 use eciton_engine::Engine;
 use eciton_exec::{Cancel, Completion, Executor};
 use eciton_recipe::Optimiser;
@@ -15,7 +17,9 @@ use crate::weights::Refused;
 /// Maximum number of rollbacks to the same snapshot. The next failure ends the run with an error.
 pub(crate) const MOST_RETURNS: u32 = 16;
 
-/// Takes the optimizer step of `round`, which creates the next version of the weights. Returns the
+/// Takes the optimizer step of `round`, which creates the next version of the weights. If `learns` is
+/// false, the round has no training rows, and the next version has the same values. `statistics` has
+/// the new values of parameters without gradients. Returns the
 /// gradient norm if clipping computes it or if it is requested, or the reason why a gradient is not
 /// finite.
 ///
@@ -25,7 +29,8 @@ pub(super) fn step<M: Executor + ?Sized>(
     machine: &mut M,
     state: &mut State<'_>,
     (optimiser, rate, measures): (&Optimiser, f64, bool),
-    round: Round,
+    (round, learns): (Round, bool),
+    statistics: &BTreeMap<usize, Vec<f32>>,
 ) -> Result<std::result::Result<Option<f64>, Refused>> {
     let next = Version(state.weights.newest().0 + 1);
     let mut asking = Asking { machine, aside: &mut state.passes.aside };
@@ -36,7 +41,7 @@ pub(super) fn step<M: Executor + ?Sized>(
                 let collected = state.weights.owners().collect(&mut asking, round)?;
                 state.weights.add(round, collected)?;
             }
-            state.weights.step((optimiser, rate, measures), round)?
+            state.weights.step((optimiser, rate, measures), (round, learns), statistics)?
         }
     };
     if norm.is_ok() {

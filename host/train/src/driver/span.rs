@@ -391,7 +391,9 @@ impl On<'_> {
     /// the rows of zeros after those that the stage computes.
     pub(super) fn slot_rows(&self, slot: SlotId) -> Result<usize> {
         match &self.part {
-            Some((part, _)) => Ok(part.rows(self.stages.hops().slot(slot))),
+            Some((part, _)) => {
+                Ok(part.rows(self.stages.program.domain_of(slot), self.stages.hops().slot(slot)))
+            }
             None => Ok(self.rows()?.len()),
         }
     }

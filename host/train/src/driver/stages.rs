@@ -3,7 +3,7 @@
 //! A step leases the rows that it reads and writes. If two steps would access the same rows, the
 //! second one fails, so that no step reads rows while they are written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +11,14 @@ use eciton_exec::{Affinity, Job};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer};
 use eciton_program::{
-    Buffers, Domain, FusedStage, FusedStages, Hops, Operation, Passed, Place, Program, Residents, Scope,
-    Stage, residents,
+    Buffers, Domain, FusedStage, FusedStages, Hops, Operation, Over, Passed, Place, Program, Residents,
+    Scope, Stage, residents,
 };
 use eciton_recipe::RowFormat;
 use eciton_tensor::Matrix;
-use eciton_types::{DomainId, IntervalId, OperationId, ParameterId, SlotId, StageId, Step, Task, TaskKey};
+use eciton_types::{
+    DomainId, IntervalId, OperationId, ParameterId, Round, SlotId, StageId, Step, Task, TaskKey,
+};
 
 use super::fold::Fold;
 use super::operator::{self, On, Operator};
@@ -239,6 +241,17 @@ impl<'a> Stages<'a> {
         operator.map(|operator| &**operator).ok_or_else(|| Error::Internal(format!("no operator {id}")))
     }
 
+    /// Returns the new values of all statistics after the update of `round`, by their numbers among the
+    /// parameters.
+    pub(super) fn statistics(&self, round: Round, weights: &Weights) -> Result<BTreeMap<usize, Vec<f32>>> {
+        let mut all = BTreeMap::new();
+        for operator in &self.operators {
+            let new = operator.updated(round, &|parameter| weights.values(parameter))?;
+            all.extend(new);
+        }
+        Ok(all)
+    }
+
     /// Returns the extents of one row of a slot.
     pub(super) fn extents(&self, slot: SlotId) -> Vec<u32> {
         self.program.slots.get(slot.index()).map_or_else(Vec::new, |spec| spec.extents.clone())
@@ -396,12 +409,12 @@ impl<'a> Stages<'a> {
     /// Returns the number of rows of a step, which are those of its interval, or those that it
     /// computes of its micro-batch.
     pub(super) fn rows_of(&self, step: Step) -> usize {
+        let domain = self.schedule.stage(step.stage).map_or(Domain::VERTICES, |stage| stage.domain);
         if let Some(batches) = &self.batches {
             let part = batches.part(step.round, step.interval);
             let hops = self.ids(step.stage).into_iter().map(|id| self.hops.stage(id)).max().unwrap_or(0);
-            return part.map_or(0, |(part, _)| part.rows(hops));
+            return part.map_or(0, |(part, _)| part.rows(domain, hops));
         }
-        let domain = self.schedule.stage(step.stage).map_or(Domain::VERTICES, |stage| stage.domain);
         self.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
     }
 
@@ -431,6 +444,9 @@ impl<'a> Stages<'a> {
         if let Some(batches) = &self.batches {
             let hops = self.hops.stage(step.stage).saturating_sub(usize::from(relation.reversed));
             let part = batches.part(step.round, step.interval).ok();
+            if relation.over == Over::Graphs {
+                return part.map_or(0, |(part, _)| part.rows(Domain::VERTICES, hops) as u64);
+            }
             return part.map_or(0, |(part, _)| part.level(hops).map_or(0, |level| level.lists.graph.edges()));
         }
         let domain = self.program.stage(step.stage).map_or(Domain::VERTICES, |stage| stage.domain);

@@ -301,7 +301,7 @@ impl Ledger {
     fn update(&mut self, round: u32, step: &Step, parameters: &[u32]) -> Result<Option<u32>, String> {
         let sums = self.sums.as_ref().ok_or("no round has begun")?;
         for &number in parameters {
-            if !self.parameters.update(sums, round, number, step)? {
+            if !self.parameters.update(Some(sums), round, number, step)? {
                 return Ok(Some(number));
             }
         }

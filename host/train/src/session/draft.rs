@@ -173,7 +173,8 @@ impl Draft {
         for item in &planned.memory.items {
             tracing::debug!(purpose = item.purpose, bytes = item.bytes, what = item.detail, "memory");
         }
-        let weighed = planned.chooser.as_ref().is_some_and(|chooser| chooser.weighs_rows(&config.batch));
+        let weighed =
+            planned.chooser.as_ref().is_some_and(|chooser| chooser.weighs_rows(&config.batch, &inputs));
         inputs.check_loss(&planned.program, &planned.layers, weighed)?;
         initial_weights::check_layers(config, &planned.program)?;
         crate::binary_layers::check(config, &planned.program, &planned.layers)?;
@@ -291,7 +292,8 @@ impl Planned {
                 }
                 .into());
             }
-            program.set_apart(parts, chooser.capacity(&config.batch, inputs));
+            let (rows, graphs) = chooser.capacity(&config.batch, inputs);
+            program.set_apart(parts, rows, graphs);
         }
         let lanes = match config.lanes.lanes.count {
             0 => None,

@@ -167,7 +167,15 @@ mod tests {
 
     fn drawn(initialiser: Initialiser, (rows, columns): (usize, usize), seed: u64) -> Vec<f32> {
         let shape = vec![rows as u32, columns as u32];
-        let p = Parameter { name: "w".into(), shape, initialiser, position: 0, draw: 3, layer: Layer(3) };
+        let p = Parameter {
+            name: "w".into(),
+            shape,
+            initialiser,
+            position: 0,
+            draw: 3,
+            layer: Layer(3),
+            is_statistic: false,
+        };
         let mut values = vec![f32::NAN; rows * columns];
         draw(&p, seed, (rows, columns), |r, c, value| values[r * columns + c] = value);
         values

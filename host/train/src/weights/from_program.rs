@@ -21,7 +21,8 @@ pub(crate) fn parameters<'a>(
     program.parameters.iter().enumerate().map(move |(number, p)| {
         let further = (count..).zip(&program.uses).filter(move |(_, of)| of.index() == number);
         let uses = std::iter::once(number).chain(further.map(|(number, _)| number)).map(use_number).collect();
-        let decay = (!optimiser.freezes(p.layer)).then(|| optimiser.weight_decay.for_layer(p.layer) as f32);
+        let is_trained = !p.is_statistic && !optimiser.freezes(p.layer);
+        let decay = is_trained.then(|| optimiser.weight_decay.for_layer(p.layer) as f32);
         let extents = p.shape.get(1..).unwrap_or_default().to_vec();
         (use_number(number), Parameter::new(extent(&p.shape), extents, uses, decay))
     })

@@ -66,6 +66,11 @@ impl Step {
         Ok(Self { to, rule: Rule::new(algorithm, rate, number), moments: algorithm.moments(), factor, most })
     }
 
+    /// Returns the version of the values after the step.
+    pub(crate) fn to(&self) -> u64 {
+        self.to
+    }
+
     /// Updates a parameter's values and optimiser moments in place. A moment that the algorithm
     /// does not have must be empty. Returns false if the gradient is not finite. The update then
     /// ends before the first block in which it is not.
@@ -384,20 +389,20 @@ impl Parameters {
         })
     }
 
-    /// Updates a parameter with its gradient sum of `round`. Returns false if the gradient is not
-    /// finite.
+    /// Updates a parameter with its gradient sum of `round`. Without `sums`, its values and moments
+    /// remain, as in a round without training rows. Returns false if the gradient is not finite.
     pub(crate) fn update(
         &mut self,
-        sums: &GradientSums,
+        sums: Option<&GradientSums>,
         round: u32,
         number: u32,
         step: &Step,
     ) -> Result<bool> {
         let kept = self.kept;
         let parameter = self.get_mut(number)?;
-        if parameter.is_frozen() {
+        let Some(sums) = sums.filter(|_| !parameter.is_frozen()) else {
             return parameter.update(step, None, kept);
-        }
+        };
         let uses = std::mem::take(&mut parameter.uses);
         let updated = sums.whole(round, &uses, |gradient| parameter.update(step, Some(gradient), kept));
         parameter.uses = uses;
@@ -475,7 +480,7 @@ mod tests {
         let clip = (clip_factor(&optimiser, found), value.map(|most| most as f32));
         let step = Step::new((Algorithm::sgd(), 1.0), 5, clip).unwrap();
         let values = |(number, parameters): (u32, &mut Parameters)| {
-            assert!(parameters.update(&sums, 1, number, &step).unwrap());
+            assert!(parameters.update(Some(&sums), 1, number, &step).unwrap());
             parameters.get(number).unwrap().values(5).unwrap().to_vec().unwrap()
         };
         let all = numbers.into_iter().flat_map(|number| values((number, &mut parameters)));
@@ -527,16 +532,16 @@ mod tests {
         for kept in [1, 2] {
             let (mut parameters, sums) = with(&[TALL], kept);
             let step = |to| Step::new((Algorithm::sgd(), 1.0), to, (None, None)).unwrap();
-            let refused = parameters.update(&sums, 1, 0, &step(6)).unwrap_err();
+            let refused = parameters.update(Some(&sums), 1, 0, &step(6)).unwrap_err();
             assert!(refused.contains("version 4"), "{refused}");
             for _ in 0..2 {
-                assert!(parameters.update(&sums, 1, 0, &step(5)).unwrap());
+                assert!(parameters.update(Some(&sums), 1, 0, &step(5)).unwrap());
                 let parameter = parameters.get(0).unwrap();
                 assert_eq!(parameter.values(5).unwrap().to_vec().unwrap(), [-1.0, 2.0]);
                 let before = parameter.values(4).map(|values| values.to_vec().unwrap());
                 assert_eq!(before, (kept > 1).then(|| vec![0.0; 2]), "{kept} versions");
             }
-            assert!(parameters.update(&sums, 1, 0, &step(6)).unwrap());
+            assert!(parameters.update(Some(&sums), 1, 0, &step(6)).unwrap());
             assert_eq!(parameters.get(0).unwrap().versions(), kept);
         }
     }
@@ -547,7 +552,7 @@ mod tests {
         long[BLOCK] = f32::NAN;
         let (mut parameters, sums) = with(&[(1, 2 * BLOCK, &long)], 2);
         let step = Step::new((Algorithm::sgd(), 1.0), 5, (None, None)).unwrap();
-        assert!(!parameters.update(&sums, 1, 0, &step).unwrap());
+        assert!(!parameters.update(Some(&sums), 1, 0, &step).unwrap());
         let parameter = parameters.get(0).unwrap();
         assert_eq!(parameter.newest(), Some(4));
         assert_eq!(parameter.values(4).unwrap().to_vec().unwrap(), vec![0.0; 2 * BLOCK]);

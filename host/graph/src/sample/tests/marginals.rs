@@ -97,11 +97,18 @@ fn marginals_are_those_of_the_definitions() {
 fn another_law_is_found() {
     let graph = skewed(16, 40, true, 1);
     for (method, wanted) in [
-        (Method::Vertex, Method::Edge),
+        (Method::Vertex(VertexWeight::ColumnNorm), Method::Edge),
+        (Method::Vertex(VertexWeight::Degree), Method::Vertex(VertexWeight::Uniform)),
         (Method::Walk { length: 2 }, Method::Walk { length: 3 }),
         (Method::Frontier { frontier: 3 }, Method::Frontier { frontier: 4 }),
-        (Method::Neighbours { fan_out: vec![3, 2] }, Method::Neighbours { fan_out: vec![2, 3] }),
-        (Method::ShadowKhop { fan_out: vec![2, 3] }, Method::Neighbours { fan_out: vec![2, 3] }),
+        (
+            Method::Neighbours { fan_out: vec![3, 2], replace: false },
+            Method::Neighbours { fan_out: vec![2, 3], replace: false },
+        ),
+        (
+            Method::ShadowKhop { fan_out: vec![2, 3] },
+            Method::Neighbours { fan_out: vec![2, 3], replace: false },
+        ),
     ] {
         let away = distance(&graph, &method, &wanted, 3);
         assert!(away > 20.0, "{method:?} for {wanted:?}: {away}");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::adjacency::Graph;
 use crate::random::SplitMix64;
-use crate::sample::Method;
+use crate::sample::{Method, VertexWeight};
 
 /// Rows of a sample, which may repeat, and its edges (source, target).
 pub(super) type Drawn = (Vec<u32>, Vec<(u32, u32)>);
@@ -58,8 +58,14 @@ pub(super) fn sample(
 ) -> Drawn {
     let mut rows = BTreeSet::new();
     match method {
-        Method::Vertex => {
-            let weights = norms(graph);
+        Method::Vertex(by) => {
+            let weights = match by {
+                VertexWeight::ColumnNorm => norms(graph),
+                VertexWeight::Degree => {
+                    (0..graph.vertices()).map(|v| graph.in_neighbours(v).len() as f64 + 1.0).collect()
+                }
+                VertexWeight::Uniform => vec![1.0; graph.vertices() as usize],
+            };
             rows.extend((0..budget).map(|_| by_weight(random, &weights) as u32));
         }
         Method::Edge => {
@@ -96,16 +102,16 @@ pub(super) fn sample(
                 rows.insert(moving[at]);
             }
         }
-        Method::Neighbours { fan_out } => {
+        Method::Neighbours { fan_out, replace } => {
             let mut edges = Vec::new();
-            hops(graph, fan_out, targets, random, &mut rows, &mut edges);
+            hops(graph, (fan_out, *replace), targets, random, &mut rows, &mut edges);
             return (rows.into_iter().collect(), edges);
         }
         Method::ShadowKhop { fan_out } => {
             let mut all = Drawn::default();
             for &target in targets {
                 let mut own = BTreeSet::new();
-                hops(graph, fan_out, &[target], random, &mut own, &mut Vec::new());
+                hops(graph, (fan_out, false), &[target], random, &mut own, &mut Vec::new());
                 let (rows, edges) = between(graph, own);
                 all.0.extend(rows);
                 all.1.extend(edges);
@@ -119,7 +125,7 @@ pub(super) fn sample(
 /// Adds the sampled neighbours of each hop, which are chosen with shuffles.
 fn hops(
     graph: &Graph,
-    fan_out: &[u32],
+    (fan_out, replace): (&[u32], bool),
     targets: &[u32],
     random: &mut SplitMix64,
     rows: &mut BTreeSet<u32>,
@@ -131,8 +137,12 @@ fn hops(
         let mut next = Vec::new();
         for row in ring {
             let mut list = graph.in_neighbours(row).to_vec();
-            random.shuffle(&mut list);
-            list.truncate(count as usize);
+            if replace && !list.is_empty() {
+                list = (0..count).map(|_| list[random.below(list.len() as u64) as usize]).collect();
+            } else {
+                random.shuffle(&mut list);
+                list.truncate(count as usize);
+            }
             edges.extend(list.iter().map(|&source| (source, row)));
             next.extend(list.into_iter().filter(|&source| rows.insert(source)));
         }

@@ -2,6 +2,7 @@
 //! norm.
 
 use eciton_program::Operation;
+use eciton_tensor::ops::statistics::{ColumnSums, Statistics};
 use eciton_tensor::{View, ViewMut, ops};
 
 use super::moments::{self, Arithmetic};
@@ -11,23 +12,24 @@ use crate::error::Result;
 /// Defines a norm and its function `$open`, which opens the operator. The arithmetic is in the
 /// module `$open` of `eciton_tensor::ops`.
 macro_rules! norm {
-    ($name:ident, $open:ident) => {
+    ($name:ident, $open:ident, $running:expr) => {
         #[derive(Debug)]
         struct $name;
 
-        pub(super) fn $open(_: &Operation) -> Result<Box<dyn Operator>> {
-            moments::open::<$name>()
+        pub(super) fn $open(operation: &Operation) -> Result<Box<dyn Operator>> {
+            moments::open::<$name>(operation)
         }
 
         impl Arithmetic for $name {
             type Moments = ops::$open::Moments;
             type Means = ops::$open::Means;
 
-            fn moments<'a, I: Iterator<Item = &'a [f32]>>(
-                columns: usize,
-                rows: impl Fn() -> I,
-            ) -> Self::Moments {
-                Self::Moments::from_rows(columns, rows)
+            fn moments(of: &Statistics) -> Self::Moments {
+                Self::Moments::from_statistics(of)
+            }
+
+            fn running(means: &[f32], variances: &[f32]) -> Option<Self::Moments> {
+                $running(means, variances)
             }
 
             fn normalise(moments: &Self::Moments, input: View<'_>, output: &mut ViewMut<'_>) {
@@ -38,8 +40,8 @@ macro_rules! norm {
                 ops::$open::turn(output, gradient, turned);
             }
 
-            fn means<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self::Means {
-                Self::Means::from_turned(columns, turned)
+            fn means(of: &ColumnSums) -> Self::Means {
+                Self::Means::from_sums(of)
             }
 
             fn backward(
@@ -54,5 +56,7 @@ macro_rules! norm {
     };
 }
 
-norm!(BatchNorm, batch_norm);
-norm!(PairNorm, pair_norm);
+norm!(BatchNorm, batch_norm, |means: &[f32], variances: &[f32]| {
+    Some(ops::batch_norm::Moments::from_running(means, variances))
+});
+norm!(PairNorm, pair_norm, |_: &[f32], _: &[f32]| None);
