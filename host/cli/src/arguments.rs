@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Cost(Box<crate::cost::Arguments>),
     /// Measure the time of each stage of a model, per call and per row, for `plan --measured`
     Profile(Box<crate::profile::Arguments>),
+    /// Draw the micro-batches of a training without training, and print or write them
+    Sample(Box<crate::sample::Arguments>),
     /// Resume an interrupted run from its last checkpoint
     Resume(crate::resume::Arguments),
     /// Simulate a run of any size on hosts and functions, and report its time and cost

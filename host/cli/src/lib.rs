@@ -43,6 +43,7 @@ mod report;
 mod resume;
 mod run_name;
 mod runs;
+mod sample;
 mod simulate;
 mod summary;
 mod sweep;
@@ -94,6 +95,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Profile(arguments) => profile::run(arguments, &mut output),
         Command::Train(arguments) if arguments.dry_run => plan::dry_run(arguments, &mut output),
         Command::Train(arguments) => train::run(arguments, None, &mut output),
+        Command::Sample(arguments) => sample::run(arguments, &mut output),
         Command::Resume(arguments) => resume::run(arguments, None, &mut output),
         Command::Host(arguments) => host::run(arguments, &mut output),
         Command::Simulate(arguments) => simulate::run(arguments, &mut output),

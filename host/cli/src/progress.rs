@@ -239,7 +239,7 @@ fn part(metrics: Option<&Metrics>, select: fn(&Metrics) -> Option<f64>) -> Strin
 
 /// Formats the facts about mini-batches, for instance `neighbours: 118 updates per epoch, of 1
 /// micro-batch with at most 5,632 rows over 2 hops`.
-fn batches(of: &Batches) -> String {
+pub(crate) fn batches(of: &Batches) -> String {
     let sampler = if of.sampler == "none" { "batches" } else { &of.sampler };
     let (updates, micro) = (counted(of.updates.into(), "update"), counted(of.micro.into(), "micro-batch"));
     let micro = micro.replace("batchs", "batches");

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from eciton._graph import Graph, graph
     from eciton._kernel import Kernel
     from eciton._run import History, Run, load
+    from eciton._sampler import Sample, Sampler, sampler
     from eciton._sweep import Sweep, sweep
     from eciton._train import plan, resume, train
 
@@ -30,6 +31,8 @@ __all__ = [
     "History",
     "Kernel",
     "Run",
+    "Sample",
+    "Sampler",
     "Sweep",
     "__version__",
     "callbacks",
@@ -38,6 +41,7 @@ __all__ = [
     "load",
     "plan",
     "resume",
+    "sampler",
     "sweep",
     "train",
 ]
@@ -53,6 +57,9 @@ _HOMES = {
     "History": "_run",
     "Run": "_run",
     "load": "_run",
+    "Sample": "_sampler",
+    "Sampler": "_sampler",
+    "sampler": "_sampler",
     "Sweep": "_sweep",
     "sweep": "_sweep",
     "plan": "_train",

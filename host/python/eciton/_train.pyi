@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal
 
+from eciton import _eciton
+from eciton._graph import Graph
 from eciton._progress import Callback
 from eciton._run import Run
 
@@ -139,3 +141,11 @@ def plan(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> dict[str, Any]: ...
+def _settings(
+    data: Graph,
+    model: Any,
+    recipe: Any,
+    kernels: Mapping[str, Any] | None,
+    named: Mapping[str, Any],
+    settings: Mapping[str, Any] | None,
+) -> _eciton.Settings: ...

@@ -14,6 +14,7 @@ mod kernel;
 mod listener;
 mod process;
 mod run;
+mod sample;
 mod settings;
 
 use std::ffi::OsString;
@@ -42,6 +43,7 @@ fn _eciton(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<builder::Builder>()?;
     module.add_class::<data::Data>()?;
     module.add_class::<settings::Settings>()?;
+    module.add_class::<sample::Samples>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
     module.add_function(wrap_pyfunction!(carried_in, module)?)?;
     module.add_function(wrap_pyfunction!(data::open, module)?)?;
@@ -55,6 +57,7 @@ fn _eciton(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::evaluate, module)?)?;
     module.add_function(wrap_pyfunction!(run::weights, module)?)?;
     module.add_function(wrap_pyfunction!(run::plan, module)?)?;
+    module.add_function(wrap_pyfunction!(sample::samples, module)?)?;
     module.add_function(wrap_pyfunction!(kernel::inspect, module)?)?;
     Ok(())
 }

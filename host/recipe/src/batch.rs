@@ -228,6 +228,22 @@ impl Batch {
         }
     }
 
+    /// Returns the settings for predictions, which draw no samples. A sampler is replaced by one that needs
+    /// no training rows and little memory.
+    #[must_use]
+    pub fn for_predictions(&self) -> Self {
+        match self.sampler {
+            Sampler::None => self.clone(),
+            _ => Self {
+                rows: Some(self.micro),
+                micro: self.micro,
+                sampler: Sampler::Neighbours,
+                fan_out: vec![1],
+                ..Self::default()
+            },
+        }
+    }
+
     /// Returns the average number of training rows of a micro-batch if its rows are drawn uniformly.
     /// `vertices` and `training` are the numbers of all vertices and of training rows.
     #[must_use]

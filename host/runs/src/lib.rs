@@ -17,7 +17,7 @@
 pub mod decisions;
 pub mod durable;
 pub mod metrics_format;
-mod npz_write;
+pub mod npz_write;
 pub mod picture;
 pub mod provenance;
 pub mod report;

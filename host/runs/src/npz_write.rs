@@ -14,13 +14,13 @@ use zip::write::SimpleFileOptions;
 const PIECE_BYTES: usize = 1 << 16;
 
 /// Writer of an `.npz` archive, which contains NumPy arrays.
-pub(crate) struct NpzWriter<W: Write + Seek> {
+pub struct NpzWriter<W: Write + Seek> {
     archive: zip::ZipWriter<Latch<W>>,
 }
 
 impl<W: Write + Seek> NpzWriter<W> {
     /// Creates a writer whose archive goes to `inner`.
-    pub(crate) fn new(inner: W) -> Self {
+    pub fn new(inner: W) -> Self {
         let latch = Latch { inner, position: 0, end: 0, failed: None };
         Self { archive: zip::ZipWriter::new(latch) }
     }
@@ -55,8 +55,14 @@ impl<W: Write + Seek> NpzWriter<W> {
         self.archive.write_all(&piece)
     }
 
+    /// Writes the array `name` of type `<f4` and shape `[values]`.
+    pub fn vector(&mut self, name: &str, values: &[f32]) -> io::Result<()> {
+        self.begin(name, "<f4", &format!("({},)", values.len()))?;
+        self.cells(values.iter().map(|v| v.to_le_bytes()))
+    }
+
     /// Writes the array `name` of type `<i8` and shape `[rows]`. `of` returns the value of a row.
-    pub(crate) fn whole(&mut self, name: &str, rows: usize, of: impl Fn(usize) -> i64) -> io::Result<()> {
+    pub fn whole(&mut self, name: &str, rows: usize, of: impl Fn(usize) -> i64) -> io::Result<()> {
         self.begin(name, "<i8", &format!("({rows},)"))?;
         self.cells((0..rows).map(|row| of(row).to_le_bytes()))
     }
@@ -116,7 +122,7 @@ impl<W: Write + Seek> NpzWriter<W> {
     ///
     /// # Errors
     /// Returns the first error of any write to the archive.
-    pub(crate) fn finish(self) -> io::Result<W> {
+    pub fn finish(self) -> io::Result<W> {
         let latch = self.archive.finish()?;
         latch.failed.map_or(Ok(latch.inner), Err)
     }

@@ -368,6 +368,12 @@ pub enum Error {
         /// Number of graphs in the data set, or `None` for a single graph.
         graphs: Option<u32>,
     },
+    /// Samples were requested, but the settings have no batches.
+    #[error(
+        "there are no batches to draw: set batch.rows (--batch) to the number of rows of an update, or \
+         batch.sampler (--sampler)"
+    )]
+    NoBatches,
     /// The sampler cannot make batches for this data or model.
     #[error("batch.sampler = \"{sampler}\" does not support {found}; {remedy}")]
     Batch {

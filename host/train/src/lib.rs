@@ -54,6 +54,7 @@ mod recorder;
 mod relation;
 mod resolved_settings;
 mod resume;
+mod sample;
 mod session;
 mod split;
 mod staleness_trials;
@@ -82,7 +83,7 @@ pub use eciton_runs::report::{
     RowsByAge, SeedReport, Silent, StalenessTrial, Started, Summary, Target, WorkersUsed,
 };
 pub use eciton_runs::task_type::task;
-pub use eciton_runs::{decisions, metrics_format, run_folder, schema};
+pub use eciton_runs::{decisions, metrics_format, npz_write, run_folder, schema};
 pub use eciton_workers::Watch;
 pub use eciton_workers::{ConnectError, Contact, Leave, Served, Snapshot, State, Status, Traffic};
 pub use error::{Error, Result};
@@ -100,6 +101,7 @@ pub use plan::{
 pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, open_for, predict, predict_on};
 pub use profile::profile;
 pub use resume::{Shape, interrupted, is_finished, reshape, resume, resume_on};
+pub use sample::{Sample, Samples};
 pub use staleness_trials::settle_pipeline;
 pub use stop::{Ask, Stop};
 pub use train::{train, train_on};

@@ -87,6 +87,7 @@ fn restore(
     let mut config = run.config.clone();
     // Predictions always run on this machine, which costs nothing, wherever the run was trained.
     config.run_here();
+    config.batch = config.batch.for_predictions();
     Session::settle_class(&config)?;
     let (mut own, mut own_split) = (matches!(data, Shown::Run), true);
     if let Shown::Named(data) = data {

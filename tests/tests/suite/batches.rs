@@ -3,10 +3,10 @@
 
 use eciton_graph::generate::ManyGraphs;
 use eciton_graph::store;
-use eciton_recipe::Config;
+use eciton_recipe::{Config, Data};
 use eciton_tests::{cora, options, train, train_reports};
 use eciton_train::inspect::{FirstEpoch, first_epoch};
-use eciton_train::{Options, Silent, Trainer};
+use eciton_train::{Options, Samples, Silent, Trainer};
 
 fn config(epochs: u32, settings: &[&str]) -> Config {
     let mut config = cora(epochs);
@@ -361,4 +361,91 @@ fn a_sampler_of_a_data_set_of_many_graphs_is_refused() {
     let dataset = eciton_train::load(&config.data).unwrap();
     let text = Trainer::new(&config, &options(), dataset).map(|_| ()).unwrap_err().to_string();
     assert!(text.contains("many graphs") && text.contains("number of graphs of an update"), "{text}");
+}
+
+#[test]
+fn samples_without_a_training_are_those_of_its_batches() {
+    let dataset = eciton_train::load(&cora(1).data).unwrap();
+    let edges: std::collections::BTreeSet<_> = dataset.graph.edge_list().collect();
+    for sampler in SAMPLERS {
+        let of = |threads: &str| {
+            let config = config(2, &[sampler, &[threads, "run.order=rabbit"]].concat());
+            let samples = Samples::new(&config, None, &options()).unwrap();
+            let (updates, micro) = (samples.facts().updates, samples.facts().micro);
+            (samples.draw(1..updates + 1).unwrap(), samples.draw(2..3).unwrap(), updates, micro)
+        };
+        let (drawn, second, updates, micro) = of("run.threads=1");
+        assert_eq!(of("run.threads=2"), (drawn.clone(), second.clone(), updates, micro), "{sampler:?}");
+        assert_eq!(drawn.len() as u32, updates * micro, "{sampler:?}");
+        assert!(updates < 2 || second == drawn[micro as usize..2 * micro as usize], "{sampler:?}");
+        let mut targets = Vec::new();
+        for sample in &drawn {
+            let vertex = |row: &u32| sample.vertices[*row as usize];
+            targets.extend(sample.targets.iter().map(vertex));
+            for (source, end) in sample.sources.iter().zip(&sample.ends) {
+                assert!(edges.contains(&(vertex(source), vertex(end))), "{sampler:?}: {source} to {end}");
+            }
+            let weights = sample.edge_weights.as_ref().map_or(sample.ends.len(), Vec::len);
+            assert_eq!(weights, sample.sources.len(), "{sampler:?}");
+            assert!(sample.sources.len() > sample.targets.len(), "{sampler:?}");
+        }
+        if sampler.contains(&"batch.rows=50") {
+            targets.sort_unstable();
+            let mut training = dataset.split.train.clone();
+            training.sort_unstable();
+            assert_eq!(targets, training, "{sampler:?}");
+        }
+    }
+    let none = Samples::new(&cora(1), None, &options()).map(|_| ()).unwrap_err().to_string();
+    assert!(none.contains("--batch") && none.contains("--sampler"), "{none}");
+}
+
+#[test]
+fn samples_of_many_graphs_have_whole_graphs() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = of_graphs(&folder, 1, &["model.readout=sum", "batch.rows=9"]);
+    let dataset = eciton_train::load(&config.data).unwrap();
+    let samples = Samples::new(&config, None, &options()).unwrap();
+    let drawn = samples.draw(1..samples.facts().updates + 1).unwrap();
+    let mut graphs = 0;
+    for sample in &drawn {
+        let of = sample.graphs.as_ref().unwrap();
+        assert_eq!(of.len(), sample.vertices.len());
+        assert!(sample.sources.iter().zip(&sample.ends).all(|(s, t)| of[*s as usize] == of[*t as usize]));
+        let degrees = sample.vertices.iter().map(|&vertex| dataset.graph.in_degree(vertex) as usize);
+        assert_eq!(degrees.sum::<usize>(), sample.sources.len());
+        graphs += of.iter().max().unwrap() + 1;
+    }
+    assert_eq!(graphs as usize, dataset.split.train.len());
+}
+
+#[test]
+fn a_model_of_samples_predicts_a_graph_without_labels() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+    for (name, labels) in [("known", true), ("new", false)] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        let edges: String = (0..400).map(|at| format!("{},{}\n", at % 90, (at * 7 + 3) % 90)).collect();
+        write(&format!("{name}/edges.csv"), format!("source,target\n{edges}"));
+        let row = |at: u32| format!("{at},{},{}\n", f64::from(at % 3) + 0.1 * f64::from(at % 7), at % 5);
+        write(&format!("{name}/features.csv"), format!("id,a,b\n{}", (0..90).map(row).collect::<String>()));
+        if labels {
+            let classes: String = (0..90).map(|at| format!("{at},c{}\n", at % 3)).collect();
+            write(&format!("{name}/labels.csv"), format!("id,class\n{classes}"));
+        }
+    }
+    for (at, sampler) in SAMPLERS.into_iter().enumerate() {
+        let mut config = config(1, &[sampler, &["batch.rows=30"]].concat());
+        if sampler.contains(&"batch.sampler=parts") {
+            config.batch.rows = None;
+        }
+        let of = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        config.data = Data { source: of("known"), ..Data::default() };
+        let out = folder.path().join(format!("run-{at}"));
+        eciton_train::train(&config, &Options { out: Some(out.clone()), ..options() }, &mut Silent).unwrap();
+        let data = Data { source: of("new"), ..Data::default() };
+        let found = eciton_train::predict(&out, Some(&data), &options()).unwrap();
+        let own = eciton_train::predict(&out, None, &options()).unwrap();
+        assert_eq!((found.scores.dim(), found.scores), ((90, 3), own.scores), "{sampler:?}");
+    }
 }

@@ -97,6 +97,8 @@ pub(crate) fn stub() -> String {
          from collections.abc import Mapping, Sequence\n\
          from os import PathLike\n\
          from typing import Any, Literal\n\n\
+         from eciton import _eciton\n\
+         from eciton._graph import Graph\n\
          from eciton._progress import Callback\n\
          from eciton._run import Run\n\n\
          def train(\n    data: Any,\n    model: str | PathLike[str] | None = None,\n    *,\n    \
@@ -110,7 +112,9 @@ pub(crate) fn stub() -> String {
          def plan(\n    data: Any,\n    model: str | PathLike[str] | None = None,\n    *,\n    \
          recipe: str | PathLike[str] | None = None,\n{arguments}    \
          kernels: Mapping[str, Any] | None = None,\n    settings: Mapping[str, Any] | None = None,\n    \
-         **more: Any,\n) -> dict[str, Any]: ...\n"
+         **more: Any,\n) -> dict[str, Any]: ...\n\
+         def _settings(\n    data: Graph,\n    model: Any,\n    recipe: Any,\n    kernels: Mapping[str, Any] | None,\n    \
+         named: Mapping[str, Any],\n    settings: Mapping[str, Any] | None,\n) -> _eciton.Settings: ...\n"
     )
 }
 

@@ -193,6 +193,11 @@ impl Source {
         Batches { sampler, updates, micro, rows, hops, counted }
     }
 
+    /// Returns the number of rows in a pass over the training rows.
+    pub(crate) fn training(&self) -> u32 {
+        self.batches.rows()
+    }
+
     /// Returns the time in which samples were counted before the training, in seconds.
     pub(crate) fn counting_seconds(&self) -> f64 {
         self.counting_seconds
