@@ -58,17 +58,16 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let config = recipe::configure(&arguments.train.request()?)?;
     let folder = arguments.to.as_deref();
     let failed = |path: &Path, error: io::Error| Failure::Failed(format!("{}: {error}", path.display()));
-    if let Some(folder) = folder {
-        std::fs::create_dir(folder).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Failure::Failed(format!(
-                "{} exists already; give --to a folder that does not",
-                folder.display()
-            )),
-            _ => failed(folder, error),
-        })?;
+    if let Some(folder) = folder.filter(|folder| folder.exists()) {
+        let text = format!("{} exists already; give --to a folder that does not", folder.display());
+        return Err(Failure::Failed(text));
     }
     let begun = std::time::Instant::now();
     let samples = Samples::new(&config, None, &Options::default())?;
+    // A folder of a command that fails earlier would be in the way of the next one.
+    if let Some(folder) = folder {
+        std::fs::create_dir(folder).map_err(|error| failed(folder, error))?;
+    }
     let facts = samples.facts();
     let json = arguments.train.json;
     if !json {

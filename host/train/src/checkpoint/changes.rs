@@ -6,12 +6,15 @@
 
 /// Descriptions of all changes since Eciton 0.1.0 that affect results, oldest first. Each of them
 /// is also in CHANGELOG.md.
-pub(crate) const CHANGES: [&str; 4] = [
+pub(crate) const CHANGES: [&str; 6] = [
     "edges: weights of repeated edges are added, entries of weight 0 are not edges, and data.self_loops \
      applies to self-loops",
     "scaling: with data.normalise_features = \"columns\", means and standard deviations are computed in f64",
     "leaky-relu: the default slope is 0.01, but a run of version 0.1.0 continues with 0.2",
     "batches: gradients of tabular data are summed in a tree of up to 512 leaves of at least 8 rows",
+    "norms: moments of norm = \"batch\" and \"pair\" are merged from blocks of rows, and evaluations with \
+     norm = \"batch\" use running moments",
+    "empty rounds: a batch without a training row is no update of the weights",
 ];
 
 /// Returns the changes that were made after a checkpoint was written. `known` is the number of
