@@ -4,9 +4,10 @@
     python3 sampled.py target/release/eciton DATA/amazon_photo DATA/coauthor_cs --seeds 5
 
 A two-layer GCN, dropout 0.5 before the second layer alone. The target is a share of the full graph's test
-accuracy at its best validation accuracy, mean over seeds. Rounds, seconds and operations are of training up
-to the first epoch that reaches it, medians over the seeds that do; evaluations are left out. Dollars are
-core seconds at the price of a core hour (`docs/explanation/when-functions-pay.md`). One line a method, in Markdown.
+accuracy at its best validation accuracy, mean over seeds. Seconds are from the start of the process to the
+first epoch that reaches it: reading the data, counting samples, and the training, without evaluations. Rounds
+and operations are of the training alone. All are medians over the seeds that reach the target. Dollars are core
+seconds at the price of a core hour (`docs/explanation/when-functions-pay.md`). One line a method, in Markdown.
 """
 import argparse, ast, json, math, os, statistics, subprocess, sys, tempfile
 
@@ -29,22 +30,27 @@ def run(eciton, folder, model, epochs, seeds, flags):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode: sys.exit(f'{" ".join(command)}: {done.stderr.strip()}')
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    curves = {}
+    curves, begun = {}, 0.0
     for line in lines:
+        if line.get('event') == 'started': begun = line['setup_seconds']
         if line.get('event') == 'epoch': curves.setdefault(line['seed'], []).append(line)
-    return curves, lines[-1]
+    return curves, begun, lines[-1]
 
 def accuracy(curve): return max(curve, key=lambda e: (e['val_metric'], -e['epoch']))['test_metric']
 
-def reached(curve, target, rounds):
-    seconds = flops = 0
+def reached(curve, target, rounds, begun):
+    seconds, flops = begun, 0
     for epoch in curve:
         seconds += epoch['seconds']; flops += epoch['flops']
         if epoch['test_metric'] >= target: return epoch['epoch'] * rounds, seconds, flops
     return None
 
-def cell(curves, target, rounds):
-    hits = [hit for hit in (reached(curve, target, rounds) for curve in curves.values()) if hit]
+def counting(summary):
+    counted = (summary.get('batches') or {}).get('counted')
+    return f'{counted["seconds"]:.2g}' if counted else '–'
+
+def cell(curves, target, rounds, begun):
+    hits = [hit for hit in (reached(curve, target, rounds, begun) for curve in curves.values()) if hit]
     if not hits: return 'not reached'
     updates, seconds, flops = (statistics.median(column) for column in zip(*hits))
     dollars = seconds * CORES / 3600 * CORE_HOUR_USD
@@ -58,6 +64,7 @@ def main():
     parser.add_argument('--lr', default='0.01'); parser.add_argument('--epochs', type=int, default=100, help='of the full graph')
     parser.add_argument('--rows', type=int, default=0, help='vertices of a sampled update; 0: a third of all, at most 18,000')
     parser.add_argument('--batch', type=int, default=512, help='training rows of an update with neighbours')
+    parser.add_argument('--methods', default='', help='a list of methods, separated by commas [default: all]')
     parser.add_argument('--updates', type=int, default=0, help='of a sampler, about; 0: as many as epochs of the full graph')
     args = parser.parse_args()
     for folder in args.data:
@@ -69,21 +76,26 @@ def main():
             updates = args.updates or args.epochs
             methods = [
                 ('full graph', 1, args.epochs, []),
-                *((s, math.ceil(training / rows), 0, ['--sampler', s, '--batch', str(rows), '--micro', '2']) for s in ('frontier', 'walk')),
+                *((s, math.ceil(training / rows), 0, ['--sampler', s, '--batch', str(rows), '--micro', '2']) for s in ('vertex', 'edge', 'walk', 'frontier')),
                 ('neighbours 10,10', math.ceil(training / batch), 0, ['--sampler', 'neighbours', '--fan-out', '10,10', '--batch', str(batch), '--micro', '2']),
+                ('shadow-khop 10,5', math.ceil(training / batch), 0, ['--sampler', 'shadow-khop', '--fan-out', '10,5', '--batch', str(batch), '--micro', '2',
+                                                                      '--set', 'run.gather_features=each-epoch']),
                 ('parts, 4', 1, args.epochs, ['--sampler', 'parts', '--micro', '4']),
             ]
+            wanted = args.methods.split(',') if args.methods else [method[0].split()[0].rstrip(',') for method in methods]
+            methods = [method for method in methods if method[0] == 'full graph' or method[0].split()[0].rstrip(',') in wanted]
             print(f'\n{name}: {vertices} vertices, {training} training rows, {args.seeds} seeds, an update of {rows} vertices or {batch} training rows\n')
-            print('| method | test accuracy | to 95 %: rounds, time, operations, dollars | to 99 % | epoch, s | peak memory |')
-            print('| --- | --- | --- | --- | --- | --- |', flush=True)
+            print('| method | test accuracy | to 95 %: rounds, time, operations, dollars | to 99 % | counting, s | epoch, s | peak memory |')
+            print('| --- | --- | --- | --- | --- | --- | --- |', flush=True)
             target = None
             for method, rounds, epochs, flags in methods:
                 epochs = epochs or max(3, math.ceil(updates / rounds))
-                curves, summary = run(args.eciton, folder, model.name, epochs, args.seeds, ['--lr', args.lr, *flags])
+                curves, begun, summary = run(args.eciton, folder, model.name, epochs, args.seeds, ['--lr', args.lr, *flags])
                 found = [accuracy(curve) for curve in curves.values()]
                 target = target or statistics.mean(found)
                 spread = f' ± {100 * statistics.stdev(found):.2f}' if len(found) > 1 else ''
-                print(f'| {method} | {100 * statistics.mean(found):.2f}{spread} | {cell(curves, .95 * target, rounds)} | {cell(curves, .99 * target, rounds)} | '
+                print(f'| {method} | {100 * statistics.mean(found):.2f}{spread} | {cell(curves, .95 * target, rounds, begun)} | {cell(curves, .99 * target, rounds, begun)} | '
+                      f'{counting(summary)} | '
                       f'{summary["epoch_seconds_median"]:.3g} | {summary["peak_memory_bytes"] / 2**20:.0f} MiB |', flush=True)
 
 main()

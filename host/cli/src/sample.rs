@@ -22,6 +22,8 @@ Each micro-batch is a file ROUND-MICRO.npz in the folder of --to, with the array
 \x20 edge_weights  weight of each edge in sums over neighbours, if not 1\n\
 \x20 loss_weights  loss weight of each target, if they differ\n\
 \x20 graphs        number of the graph of each row, for data sets of many graphs\n\
+\x20 pair_source, pair_target  rows of the two ends of each pair in the loss of link prediction\n\
+\x20 pair_label    1 for links, 0 for pairs without a link\n\
 Without --to, the command prints the sizes of the micro-batches.\n\n\
 Examples:\n\
 \x20 eciton sample cora --sampler neighbours --batch 64 --fan-out 10,5 --rounds 2\n\
@@ -86,7 +88,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             let (rows, edges) = (sample.vertices.len(), sample.sources.len());
             let graphs =
                 sample.graphs.as_ref().map(|graphs| graphs.iter().max().map_or(0, |&last| last as usize + 1));
-            let targets = graphs.unwrap_or(sample.targets.len());
+            let links = sample.pairs.as_ref().map(|[links, _]| links.len());
+            let targets = graphs.or(links).unwrap_or(sample.targets.len());
             drawn += rows;
             match json {
                 true => output.json(&Line {
@@ -134,6 +137,12 @@ fn write(path: &Path, sample: &Sample) -> io::Result<()> {
     let graphs = sample.graphs.as_ref().map(|graphs| ("graphs", graphs));
     for (name, values) in whole.into_iter().chain(graphs) {
         archive.whole(name, values.len(), |at| values[at].into())?;
+    }
+    if let Some([links, negatives]) = &sample.pairs {
+        let (linked, pairs) = (links.len(), [&links[..], negatives].concat());
+        archive.whole("pair_source", pairs.len(), |at| pairs[at].0.into())?;
+        archive.whole("pair_target", pairs.len(), |at| pairs[at].1.into())?;
+        archive.whole("pair_label", pairs.len(), |at| i64::from(at < linked))?;
     }
     let weights = [("edge_weights", &sample.edge_weights), ("loss_weights", &sample.loss_weights)];
     for (name, values) in weights {

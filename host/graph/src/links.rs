@@ -19,10 +19,12 @@
 mod held_out;
 pub mod metrics;
 mod negatives;
+mod numbered;
 mod search;
 
 pub use held_out::{Candidates, Draw, HeldOut, MAX_OTHERS, Shares, hold_out};
-pub use negatives::Negatives;
+pub use negatives::{Ends, Negatives};
+pub use numbered::Numbered;
 
 use crate::adjacency::{Adjacency, Graph};
 use eciton_input::threads::{on_threads, shares, threads_for};

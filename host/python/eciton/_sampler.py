@@ -30,7 +30,7 @@ class Sample:
     vertices: NDArray[np.int64]
     #: Rows of the source and of the target of each edge, as `[2, edges]`.
     edge_index: NDArray[np.int64]
-    #: Rows that count in the loss. They are empty for a data set of many graphs.
+    #: Rows that count in the loss. They are empty for a data set of many graphs, and in link prediction.
     targets: NDArray[np.int64]
     #: Number of rows within h hops of the targets, for each h.
     hops: NDArray[np.int64]
@@ -40,6 +40,10 @@ class Sample:
     loss_weight: NDArray[np.float32] | None
     #: Number of the graph of each row. `None` for a single graph.
     batch: NDArray[np.int64] | None
+    #: Rows of the ends of each pair in the loss of link prediction, as `[2, pairs]`. `None` for other tasks.
+    edge_label_index: NDArray[np.int64] | None = None
+    #: 1 for pairs that are linked, 0 for others. `None` for other tasks.
+    edge_label: NDArray[np.float32] | None = None
 
 
 class Sampler:
@@ -96,6 +100,8 @@ def _data(sample: Sample, x: NDArray[np.float32], y: NDArray[Any]) -> Any:
         n_id=tensor(sample.vertices),
         edge_weight=tensor(sample.edge_weight),
     )
+    if sample.edge_label_index is not None:
+        data.edge_label_index, data.edge_label = tensor(sample.edge_label_index), tensor(sample.edge_label)
     data.targets, data.loss_weight, data.batch = tensor(sample.targets), tensor(sample.loss_weight), tensor(sample.batch)
     return data
 

@@ -579,9 +579,10 @@ impl Config {
         if !self.batch.is_on() {
             return Ok(());
         }
-        if self.predicts_links() {
-            let remedy = "remove [batch]: link prediction trains on all rows";
-            return together("batch", batches, "data.task", "link-prediction".to_owned(), remedy);
+        if self.predicts_links() && !self.batch.sampler.has_targets() {
+            let (key, found) = ("batch.sampler", format!("\"{}\"", self.batch.sampler.name()));
+            let remedy = "set batch.sampler = \"neighbours\" or \"shadow-khop\": a batch has links, and samples begin at their vertices";
+            return together(key, found, "data.task", "link-prediction".to_owned(), remedy);
         }
         if self.pipeline.mode == Mode::Async {
             let remedy =

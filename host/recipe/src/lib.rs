@@ -64,7 +64,7 @@ pub use gather_choice::{GatherFeatures, LabelledGathers};
 pub use hosts::{Hosts, MAX_HOSTS};
 pub use keys::{KeyInfo, keys, layer_keys};
 pub use lanes::{LaneSettings, Lanes, Order};
-pub use links::Links;
+pub use links::{Links, NegativeSampler};
 pub use model::{
     Activation, Aggregator, Attention, Conv2d, DeepSettings, EdgeColumn, Embedding, FeatureGather, First,
     FirstKind, FirstWeights, Image, Init, Jumping, KindSettings, LEAKY_SLOPE, LayerKind, LayerSettings,

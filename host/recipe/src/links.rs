@@ -9,6 +9,26 @@ use crate::objective::Metric;
 /// `mean-reciprocal-rank`.
 const RANKED_AMONG: u32 = 100;
 
+/// Distribution of the two vertices of a negative sample in the loss, which is a pair without a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NegativeSampler {
+    /// Both vertices are uniform (Kipf and Welling 2016).
+    #[default]
+    Uniform,
+    /// One vertex of a training link, and a vertex that is drawn in proportion to its number of links.
+    Degree,
+    /// One vertex of a training link, and a vertex of another link of the same micro-batch. Samples
+    /// thus need no further rows. Without batches it equals [`NegativeSampler::Degree`].
+    InBatch,
+}
+
+impl NegativeSampler {
+    /// All distributions, with their names in recipes.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("uniform", Self::Uniform), ("degree", Self::Degree), ("in-batch", Self::InBatch)];
+}
+
 /// Section `[links]` of a recipe. It applies to link prediction only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Links {
@@ -26,6 +46,9 @@ pub struct Links {
     /// Number of negative samples (pairs without a link) per training link in the loss. Each epoch
     /// draws new ones.
     pub negatives: u32,
+    /// Distribution of the vertices of the negative samples in the loss.
+    #[serde(default)]
+    pub negative_sampler: NegativeSampler,
     /// Number of negative samples that each held-out link is compared with in evaluations. If
     /// `None`, it is 100 for the mean reciprocal rank and 1 for other metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,7 +60,15 @@ impl Default for Links {
     /// Embeddings have 16 columns, and 5 % of the links are held out for validation and 10 % for
     /// testing.
     fn default() -> Self {
-        Self { embedding: 16, validation: 0.05, test: 0.1, seed: 0, negatives: 1, compared: None }
+        Self {
+            embedding: 16,
+            validation: 0.05,
+            test: 0.1,
+            seed: 0,
+            negatives: 1,
+            negative_sampler: NegativeSampler::Uniform,
+            compared: None,
+        }
     }
 }
 

@@ -2,15 +2,18 @@
 //!
 //! Held-out links are removed from the data set before its rows are ordered, and are then stored as
 //! pairs of rows. Negative pairs are pairs of rows without a link. Those of an epoch are drawn
-//! once, when the first interval needs them.
+//! once, when the first interval needs them. In batches, each micro-batch draws those of its links.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use eciton_graph::adjacency::Graph;
 use eciton_graph::dataset::{Dataset, Labels, NO_LABEL, Split};
-use eciton_graph::links::{self, Candidates, Draw, HeldOut, Negatives, Pair, Shares, metrics};
+use eciton_graph::links::{
+    self, Candidates, Draw, Ends, HeldOut, Negatives, Numbered, Pair, Shares, metrics,
+};
 use eciton_graph::order::Permutation;
-use eciton_recipe::{Links, Metric};
+use eciton_recipe::{Links, Metric, NegativeSampler};
 use eciton_runs::report::{Metrics, Quality};
 use eciton_tensor::View;
 use eciton_tensor::random::{Key, Purpose};
@@ -32,6 +35,11 @@ pub(crate) struct PredictedLinks {
     pub trained: u64,
     /// Number of negative pairs in the loss of an epoch.
     pub negatives: u64,
+    /// Number of negative pairs per link, and the distribution of their vertices.
+    each: u32,
+    sampler: NegativeSampler,
+    /// Numbers of the training links, made on first use.
+    numbered: OnceLock<Numbered>,
     order: Option<Arc<Permutation>>,
     /// Maximum number of epochs whose negative pairs are cached. More than one epoch may be in
     /// flight. Pairs that are no longer cached are drawn again.
@@ -50,6 +58,11 @@ pub(crate) fn hold_out(dataset: &mut Dataset, settings: &Links, metric: Metric) 
     dataset.set_labels(Labels::classes(vec![NO_LABEL; dataset.vertices() as usize], 0));
     (dataset.split, dataset.graphs) = (Split::default(), None);
     Ok(held)
+}
+
+/// Returns the key of the random numbers for the negative pairs of an epoch.
+fn key(seed: u64, epoch: u32) -> Key {
+    Key::new(seed, Purpose::Negatives, epoch, 0, 0)
 }
 
 impl PredictedLinks {
@@ -77,7 +90,56 @@ impl PredictedLinks {
         let trained = links::count(&dataset.graph);
         let negatives = trained * u64::from(settings.negatives);
         let kept = epochs.clamp(1, MOST_KEPT) as usize;
-        Self { validation, test, trained, negatives, order, kept, drawn: Mutex::default() }
+        Self {
+            validation,
+            test,
+            trained,
+            negatives,
+            each: settings.negatives,
+            sampler: settings.negative_sampler,
+            numbered: OnceLock::new(),
+            order,
+            kept,
+            drawn: Mutex::default(),
+        }
+    }
+
+    /// Returns an upper bound on the number of different vertices of so many links and their negative
+    /// pairs.
+    pub(crate) fn ends(&self, links: u32) -> u32 {
+        let other = match self.sampler {
+            NegativeSampler::Uniform => self.each.saturating_mul(2),
+            NegativeSampler::Degree => self.each,
+            NegativeSampler::InBatch => 0,
+        };
+        links.saturating_mul(other.saturating_add(2))
+    }
+
+    /// Returns the training links with the given numbers, and the negative pairs of these links in the
+    /// given epoch.
+    pub(crate) fn of_batch(
+        &self,
+        dataset: &Dataset,
+        (seed, epoch): (u64, u32),
+        numbers: &[u32],
+    ) -> (Vec<Pair>, Vec<Pair>) {
+        let graph = &dataset.graph;
+        let numbered = self.numbered.get_or_init(|| Numbered::new(graph));
+        let links = numbers.iter().filter_map(|&number| numbered.link(graph, number.into())).collect();
+        let among = Some(numbers).filter(|_| self.sampler == NegativeSampler::InBatch);
+        let negatives = self.distribution(graph, among).of_links(graph, key(seed, epoch), numbers, self.each);
+        (links, negatives)
+    }
+
+    /// Returns the distribution of the negative pairs. `among` has the numbers of the links of a batch.
+    fn distribution<'a>(&'a self, graph: &Graph, among: Option<&'a [u32]>) -> Ends<'a> {
+        match self.sampler {
+            NegativeSampler::Uniform => Ends::Uniform(self.order.as_ref().map(|order| order.new_of_old())),
+            NegativeSampler::Degree | NegativeSampler::InBatch => {
+                let links = self.numbered.get_or_init(|| Numbered::new(graph));
+                Ends::OfLinks { links, each: self.each, among }
+            }
+        }
     }
 
     /// Returns the number of validation links and the number of test links.
@@ -85,13 +147,18 @@ impl PredictedLinks {
         [&self.validation, &self.test].map(|candidates| candidates.links.len())
     }
 
-    /// Returns the size in bytes of the held-out pairs, their scores and ranks, and the cached
-    /// negative pairs. `vertices` is the number of vertices.
-    pub(crate) fn bytes(&self, vertices: u64) -> u64 {
+    /// Returns the size in bytes of the held-out pairs, their scores and ranks, the numbers of links,
+    /// and the cached negative pairs. A run in batches (`is_batched`) caches none. `vertices` is the
+    /// number of vertices.
+    pub(crate) fn bytes(&self, vertices: u64, is_batched: bool) -> u64 {
         let [validation, test] = [&self.validation, &self.test]
             .map(|candidates| (candidates.links.len() + candidates.others.len()) as u64);
-        let drawn = Negatives::bytes(vertices, self.negatives);
-        (validation + test) * 8 + validation.max(test) * (4 + 16) + drawn * self.kept as u64
+        let numbers = match is_batched || self.sampler != NegativeSampler::Uniform {
+            true => Numbered::bytes(vertices),
+            false => 0,
+        };
+        let drawn = if is_batched { 0 } else { Negatives::bytes(vertices, self.negatives) };
+        (validation + test) * 8 + validation.max(test) * (4 + 16) + numbers + drawn * self.kept as u64
     }
 
     /// Returns the cell for the negative pairs of an epoch, counted from 0.
@@ -117,9 +184,8 @@ impl PredictedLinks {
         (seed, epoch): (u64, u32),
     ) -> &'a Negatives {
         drawn.get_or_init(|| {
-            let key = Key::new(seed, Purpose::Negatives, epoch, 0, 0);
-            let rows = self.order.as_ref().map(|order| order.new_of_old());
-            Negatives::draw(&dataset.graph, self.negatives, key, rows)
+            let ends = self.distribution(&dataset.graph, None);
+            Negatives::draw(&dataset.graph, self.negatives, key(seed, epoch), ends)
         })
     }
 

@@ -276,11 +276,12 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     }
     if let Some(links) = &inputs.links {
         let [validation, test] = links.held_out();
-        let detail = format!(
-            "{validation} validation and {test} test links, and {} other pairs for each epoch in flight",
-            links.negatives
-        );
-        item("links", detail, links.bytes(rows));
+        let others = match program.apart {
+            Some(_) => "the numbers of training links".to_owned(),
+            None => format!("{} other pairs for each epoch in flight", links.negatives),
+        };
+        let detail = format!("{validation} validation and {test} test links, and {others}");
+        item("links", detail, links.bytes(rows, program.apart.is_some()));
     }
     let format = config.run.row_storage;
     let half = if format == RowFormat::Bf16 { " as bf16" } else { "" };
@@ -316,7 +317,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     }
     let is_cut = config.batch.sampler.has_targets()
         && Hops::from_program(program).most() == 0
-        && inputs.of_graphs.is_none();
+        && inputs.of_graphs.is_none()
+        && inputs.links.is_none();
     let (sums, in_products) = match program.apart {
         Some(_) if is_cut => {
             let sums = Sums::of_runs(RowBatches::new(&config.batch, inputs).sums());

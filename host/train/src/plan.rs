@@ -17,6 +17,7 @@ pub(crate) use self::lane_needs::{check_workers, needs, owning_lanes};
 pub use self::lanes::{HostPlan, LanePlan, LanesPlan};
 pub(crate) use self::pipeline::Planning;
 pub use self::pipeline::{PipelinePlan, PlannedPipeline, Protections};
+use crate::batch::RowBatches;
 use crate::data::checked;
 use crate::defaults;
 use crate::driver::stage_bytes;
@@ -272,7 +273,7 @@ fn epoch_flops(draft: &Draft, config: &Config, (rows, width): (&[usize], u64)) -
         };
         rows * (stage.cost.flops + stored * stage.cost.feature_flops)
     };
-    let rounds = config.batch.rounds(inputs.shape.rows);
+    let rounds = config.batch.rounds(RowBatches::new(&config.batch, inputs).rows());
     let edges = match program.apart {
         Some(_) => 0.0,
         None => inputs.dataset.graph.edges() as f64,

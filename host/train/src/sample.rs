@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use eciton_graph::dataset::Dataset;
+use eciton_graph::links::Pair;
 use eciton_graph::sample::Room;
 use eciton_input::threads::on_threads;
 use eciton_program::{Domain, Hops};
@@ -11,7 +12,7 @@ use eciton_recipe::{Config, GatherFeatures};
 use eciton_runs::report::Batches;
 use eciton_types::{IntervalId, Round};
 
-use crate::batch::{Part, Source};
+use crate::batch::{Part, PartPairs, Source};
 use crate::data::checked;
 use crate::defaults;
 use crate::error::{Error, Result};
@@ -31,7 +32,7 @@ pub struct Sample {
     /// Number of rows within h hops of the targets, for each h. There is only one number if every layer
     /// computes all rows.
     pub hops: Vec<u32>,
-    /// Rows that count in the loss. In a data set of many graphs, they are empty.
+    /// Rows that count in the loss. They are empty in a data set of many graphs, and in link prediction.
     pub targets: Vec<u32>,
     /// Loss weight of each target. `None` if all weights are equal.
     pub loss_weights: Option<Vec<f32>>,
@@ -43,6 +44,9 @@ pub struct Sample {
     pub edge_weights: Option<Vec<f32>>,
     /// Number of the graph of each row within the micro-batch. `None` for a data set of one graph.
     pub graphs: Option<Vec<u32>>,
+    /// Pairs of rows in the loss of link prediction: training links, and pairs without a link. `None` for
+    /// other tasks.
+    pub pairs: Option<[Vec<Pair>; 2]>,
 }
 
 impl Sample {
@@ -73,6 +77,7 @@ impl Sample {
                 let numbers = graphs.readout.lists.outgoing().neighbours();
                 numbers.iter().copied().take(part.rows(Domain::VERTICES, 0)).collect()
             }),
+            pairs: part.pairs.as_ref().map(PartPairs::listed),
             sources,
             ends,
         }

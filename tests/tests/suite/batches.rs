@@ -354,6 +354,99 @@ fn batches_of_graphs_have_the_bits_of_one_thread_and_every_graph_once() {
     }
 }
 
+/// Models of links, with a gather before the training, along edges, and without gathers.
+const LINK_MODELS: [&[&str]; 5] = [
+    &["model.kind=gcn"],
+    &["model.kind=sage", "run.row_storage=bf16"],
+    &["model.kind=gat", "model.heads=2", "links.negatives=3"],
+    &["model.kind=gcn", "run.order=rabbit", "links.negative_sampler=degree"],
+    &["model.kind=mlp", "links.negative_sampler=in-batch"],
+];
+
+#[test]
+fn a_batch_of_all_training_links_has_the_gradients_of_the_run_on_all_links() {
+    for model in LINK_MODELS {
+        let of = |more: &[&str]| {
+            let still =
+                ["data.task=link-prediction", "model.dropout=0", "model.hidden=8", "links.embedding=8"];
+            first(&[&still, model, more].concat())
+        };
+        let whole = of(&[]);
+        let all = ["batch.rows=5000", "batch.sampler=neighbours", "batch.fan_out=-1"];
+        let shadow = ["batch.rows=5000", "batch.sampler=shadow-khop", "batch.fan_out=4"];
+        // The negative pairs of a micro-batch are not those of the batch for the sampler in-batch.
+        let micro = if model.contains(&"links.negative_sampler=in-batch") { 1 } else { 3 };
+        for micro in [1, micro] {
+            let part = of(&[&all[..], &[&format!("batch.micro={micro}")]].concat());
+            let found = apart(&whole, &part);
+            let limit = if model.contains(&"run.row_storage=bf16") { 2e-2 } else { 2e-5 };
+            assert!(found < limit, "{model:?} {micro}: gradients are {found} apart");
+            assert!((whole.losses[0] - part.losses[0]).abs() < 1e-4, "{model:?} {micro}");
+        }
+        assert!((whole.losses[0] - of(&shadow).losses[0]).abs() < 0.05, "{model:?}");
+    }
+}
+
+#[test]
+fn batches_of_links_have_the_bits_of_one_thread() {
+    for model in LINK_MODELS {
+        for sampler in ["batch.sampler=neighbours", "batch.sampler=shadow-khop"] {
+            let of = |more: &[&str]| {
+                let batch = [
+                    "data.task=link-prediction",
+                    "batch.rows=1500",
+                    "batch.micro=2",
+                    "batch.fan_out=2",
+                    sampler,
+                ];
+                let config = config(2, &[&batch, model, more].concat());
+                let (summary, reports) = train_reports(&config, &options()).unwrap();
+                let losses = reports.iter().map(|report| report.loss).collect::<Vec<_>>();
+                (summary.model_digest, losses, summary.batches.map(|facts| (facts.updates, facts.micro)))
+            };
+            let one = of(&["run.threads=1", "batch.prefetch=0"]);
+            assert_eq!(one.2, Some((3, 2)));
+            assert_eq!(of(&["run.threads=2", "batch.prefetch=4"]), one, "{model:?}");
+            assert_ne!(of(&["run.seed=9"]).0, one.0, "{model:?}");
+        }
+    }
+    for sampler in ["vertex", "parts"] {
+        let mut config = config(1, &["data.task=link-prediction", &format!("batch.sampler={sampler}")]);
+        config.batch.rows = (sampler == "vertex").then_some(100);
+        let text = config.check().unwrap_err().to_string();
+        assert!(text.contains(sampler) && text.contains("samples begin at their vertices"), "{text}");
+    }
+}
+
+#[test]
+fn samples_of_links_have_each_training_link_once() {
+    let linked = ["data.task=link-prediction", "batch.rows=600", "links.validation=0", "links.test=0"];
+    let dataset = eciton_train::load(&cora(1).data).unwrap();
+    let all: std::collections::BTreeSet<_> = dataset.graph.edge_list().filter(|(a, b)| a < b).collect();
+    for more in [
+        &["batch.sampler=neighbours", "batch.fan_out=2", "batch.micro=2"][..],
+        &["batch.sampler=shadow-khop", "batch.fan_out=3", "run.order=rabbit"],
+        &["batch.sampler=neighbours", "links.negatives=4", "links.negative_sampler=in-batch"],
+    ] {
+        let config = config(1, &[&linked, more].concat());
+        let samples = Samples::new(&config, None, &options()).unwrap();
+        let drawn = samples.draw(1..samples.facts().updates + 1).unwrap();
+        let (mut found, mut others) = (Vec::new(), 0);
+        for sample in &drawn {
+            let vertex = |row: u32| sample.vertices[row as usize];
+            let pair = |&(a, b): &(u32, u32)| (vertex(a).min(vertex(b)), vertex(a).max(vertex(b)));
+            let [links, negatives] = sample.pairs.as_ref().unwrap();
+            assert!(sample.targets.is_empty() && sample.vertices.len() >= sample.hops[0] as usize);
+            found.extend(links.iter().map(pair));
+            others += negatives.len();
+            assert!(negatives.iter().map(pair).all(|pair| pair.0 != pair.1 && !all.contains(&pair)));
+        }
+        found.sort_unstable();
+        assert!(found.iter().eq(&all), "{more:?}");
+        assert_eq!(others, all.len() * config.links.negatives as usize, "{more:?}");
+    }
+}
+
 #[test]
 fn a_sampler_of_a_data_set_of_many_graphs_is_refused() {
     let folder = tempfile::tempdir().unwrap();

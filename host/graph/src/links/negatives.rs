@@ -1,11 +1,15 @@
 //! Negative pairs, which are pairs of vertices without a link. They are drawn anew in every epoch.
+//!
+//! Each epoch numbers its pairs: the pairs of link k are those from k * each on. The number of a pair
+//! determines its random numbers, so that the pairs of some links are the same in an epoch on all
+//! links and in batches.
 
 use std::ops::Range;
 
 use eciton_tensor::random::{Key, bits32};
 
 use super::search::{LANES, contained};
-use super::{Pair, linked};
+use super::{Numbered, Pair, linked};
 use crate::adjacency::Graph;
 use eciton_input::threads::{on_threads, shares, threads_for};
 
@@ -68,18 +72,83 @@ fn each_unlinked(
     }
 }
 
+/// Distribution of the two vertices of a negative pair.
+#[derive(Debug, Clone, Copy)]
+pub enum Ends<'a> {
+    /// Both vertices are uniform, so that pairs are uniform among those without a link. The slice has
+    /// the row of each vertex, and `None` means that they are equal.
+    Uniform(Option<&'a [u32]>),
+    /// One vertex of the pair's link, and a vertex of another link. Either vertex of a link is as
+    /// likely.
+    OfLinks {
+        /// Links of the graph.
+        links: &'a Numbered,
+        /// Number of pairs per link.
+        each: u32,
+        /// Numbers of the links from which the other link is drawn. `None` stands for all links, in
+        /// which case the vertex is drawn in proportion to its number of links.
+        among: Option<&'a [u32]>,
+    },
+}
+
+impl Ends<'_> {
+    /// Draws the pairs with the numbers in `range`, and calls `take` with their rows, in order. A pair
+    /// for which [`ATTEMPTS`] attempts fail is left out.
+    fn each(self, graph: &Graph, key: Key, range: Range<usize>, mut take: impl FnMut(Pair)) {
+        match self {
+            Self::Uniform(rows) => {
+                let row = |v: u32| rows.map_or(v, |rows| rows[v as usize]);
+                each_unlinked(graph, key, range, row, take);
+            }
+            Self::OfLinks { links, each, among } => {
+                for number in range {
+                    let link = links.link(graph, number as u64 / u64::from(each.max(1)));
+                    let end = |(a, b): Pair, bits: u32| if bits & 1 == 0 { a } else { b };
+                    let drawn = |t: u32| {
+                        let (which, side) = (
+                            bits32(key.row(number as u64), 2 * t),
+                            bits32(key.row(number as u64), 2 * t + 1),
+                        );
+                        let place = |count: u64| (u64::from(which) * count) >> 32;
+                        let other = match among {
+                            Some(among) => u64::from(*among.get(place(among.len() as u64) as usize)?),
+                            None => place(links.count()),
+                        };
+                        let kept = end(link?, bits32(key.row(number as u64), 0) >> 1);
+                        Some((kept, end(links.link(graph, other)?, side)))
+                    };
+                    let mut pairs = (0..ATTEMPTS).filter_map(drawn);
+                    if let Some(pair) = pairs.find(|&(a, b)| a != b && !linked(graph, a, b)) {
+                        take(pair);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Draws the pairs of some links with the random numbers of `key`. `each` is the number of pairs
+    /// per link.
+    pub fn of_links(self, graph: &Graph, key: Key, links: &[u32], each: u32) -> Vec<Pair> {
+        let (mut pairs, each) = (Vec::with_capacity(links.len() * each as usize), each as usize);
+        for &link in links {
+            let first = link as usize * each;
+            self.each(graph, key, first..first + each, |pair| pairs.push(pair));
+        }
+        pairs
+    }
+}
+
 /// Negative pairs of one epoch, which are pairs of rows without a link. They are listed by row.
 ///
-/// Both vertices of a pair are drawn uniformly. If they are equal or linked, the pair is drawn
-/// again, so that pairs are uniform among those without a link. A pair may be drawn twice. Each
-/// pair is in the lists of both its rows, in the order of drawing.
+/// If the vertices of a pair are equal or linked, the pair is drawn again. A pair may be drawn twice.
+/// Each pair is in the lists of both its rows, in the order of drawing.
 ///
 /// ```
-/// use eciton_graph::{adjacency::{Graph, Options}, links::Negatives};
+/// use eciton_graph::{adjacency::{Graph, Options}, links::{Ends, Negatives}};
 /// use eciton_tensor::random::{Key, Purpose};
 /// // Of the path 0 - 1 - 2 the ends only are not linked.
 /// let path = Graph::from_edges(3, [(0, 1), (1, 2)].into_iter(), Options::default())?;
-/// let drawn = Negatives::draw(&path, 2, Key::new(1, Purpose::Negatives, 0, 0, 0), None);
+/// let drawn = Negatives::draw(&path, 2, Key::new(1, Purpose::Negatives, 0, 0, 0), Ends::Uniform(None));
 /// assert_eq!((drawn.pairs(), drawn.partners(0), drawn.partners(1)), (2, &[2, 2][..], &[][..]));
 /// # Ok::<(), eciton_graph::error::Error>(())
 /// ```
@@ -92,27 +161,35 @@ pub struct Negatives {
 }
 
 impl Negatives {
-    /// Draws `count` pairs with the random numbers of `key`. `rows` gives the row of each vertex,
-    /// and `None` means that they are equal. `graph` is indexed by row. A pair for which 64
-    /// attempts fail is left out. The pairs of vertices depend only on the graph, `count` and
-    /// `key`, and not on `rows` or the number of threads.
+    /// Draws `count` pairs with the random numbers of `key`. `graph` is indexed by row. A pair for
+    /// which 64 attempts fail is left out. The pairs do not depend on the number of threads. Uniform
+    /// pairs of vertices do not depend on their rows either.
     ///
     /// # Panics
-    /// Panics if `rows` does not have one value per vertex.
-    pub fn draw(graph: &Graph, count: u64, key: Key, rows: Option<&[u32]>) -> Self {
-        Self::draw_with(graph, count, key, rows, threads_for(count))
+    /// Panics if `ends` does not have a row for each vertex.
+    pub fn draw(graph: &Graph, count: u64, key: Key, ends: Ends<'_>) -> Self {
+        Self::draw_with(graph, count, key, ends, threads_for(count))
     }
 
-    fn draw_with(graph: &Graph, count: u64, key: Key, rows: Option<&[u32]>, threads: usize) -> Self {
+    fn draw_with(graph: &Graph, count: u64, key: Key, ends: Ends<'_>, threads: usize) -> Self {
         let vertices = graph.vertices() as usize;
-        assert!(rows.is_none_or(|rows| rows.len() == vertices), "a row for each vertex");
-        let row = |v: u32| rows.map_or(v, |rows| rows[v as usize]);
+        if let Ends::Uniform(Some(rows)) = ends {
+            assert!(rows.len() == vertices, "a row for each vertex");
+        }
         let drawn = on_threads(shares(count as usize, threads), |range| {
             let mut pairs = Vec::with_capacity(range.len());
-            each_unlinked(graph, key, range, row, |pair| pairs.push(pair));
+            ends.each(graph, key, range, |pair| pairs.push(pair));
             pairs
         });
         Self::of_pairs(vertices, &drawn, threads)
+    }
+
+    /// Creates the lists of `pairs`, whose rows are below `rows`.
+    ///
+    /// # Panics
+    /// Panics if a pair has another row.
+    pub fn from_pairs(rows: usize, pairs: Vec<Pair>) -> Self {
+        Self::of_pairs(rows, &[pairs], 1)
     }
 
     /// Creates the lists of all pairs by row. Each thread fills the lists of its own range of rows.
@@ -197,6 +274,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use eciton_tensor::random::Purpose;
 
+    use super::super::Links;
     use super::super::tests::{complete, random_graph};
     use super::*;
     use crate::order::{Order, Permutation, permute_graph};
@@ -224,9 +302,9 @@ mod tests {
         for case in 0..60 {
             let (vertices, edges, count) = (2 + random.below(60), random.below(400), random.below(500));
             let graph = random_graph(&mut random, vertices, edges, case & 1 == 0, case & 2 == 0);
-            let one = Negatives::draw_with(&graph, count, key(case), None, 1);
+            let one = Negatives::draw_with(&graph, count, key(case), Ends::Uniform(None), 1);
             for threads in [2, 3, 16] {
-                let other = Negatives::draw_with(&graph, count, key(case), None, threads);
+                let other = Negatives::draw_with(&graph, count, key(case), Ends::Uniform(None), threads);
                 assert_eq!((&one.offsets, &one.others), (&other.offsets, &other.others), "{threads} threads");
             }
             assert!(pairs(&one).iter().all(|&(a, b)| a != b && !linked(&graph, a, b)));
@@ -253,7 +331,7 @@ mod tests {
         let graph = random_graph(&mut SplitMix64::new(seed), 30, 60, true, false);
         let free = 30 * 29 / 2 - super::super::count(&graph);
         let drawn = 400 * free;
-        let found = pairs(&Negatives::draw(&graph, drawn, key(seed), None));
+        let found = pairs(&Negatives::draw(&graph, drawn, key(seed), Ends::Uniform(None)));
         assert_eq!(found.len() as u64, drawn);
         let counts: Vec<f64> = found.chunk_by(|a, b| a == b).map(|same| same.len() as f64).collect();
         assert_eq!(counts.len() as u64, free);
@@ -264,14 +342,79 @@ mod tests {
     }
 
     #[test]
+    fn one_end_is_of_the_link_and_the_other_is_drawn_by_degree() {
+        let seed = 41;
+        println!("seed {seed}");
+        let graph = random_graph(&mut SplitMix64::new(seed), 40, 60, false, false);
+        let (links, each) = (Numbered::new(&graph), 3000);
+        let ends = Ends::OfLinks { links: &links, each, among: None };
+        let all: Vec<u32> = (0..links.count() as u32).collect();
+        let degrees = Links::new(&graph).degrees();
+        let mut firsts = 0.0;
+        for &number in &all {
+            let drawn = ends.of_links(&graph, key(seed), &[number], each);
+            let link = links.link(&graph, number.into()).unwrap();
+            assert_eq!(drawn.len(), each as usize);
+            for kept in [link.0, link.1] {
+                // The second vertices are those that are not linked to the first, in proportion to
+                // their degrees.
+                let found: Vec<u32> = drawn.iter().filter(|pair| pair.0 == kept).map(|pair| pair.1).collect();
+                let free = |&v: &u32| v != kept && !linked(&graph, kept, v);
+                let sum: u32 = (0..40).filter(free).map(|v| degrees[v as usize]).sum();
+                let (mut chi, mut bins) = (0.0, 0);
+                for v in (0..40).filter(free).filter(|&v| degrees[v as usize] > 0) {
+                    let expected = found.len() as f64 * f64::from(degrees[v as usize]) / f64::from(sum);
+                    let count = found.iter().filter(|&&other| other == v).count() as f64;
+                    (chi, bins) = (chi + (count - expected).powi(2) / expected, bins + 1);
+                }
+                assert!(found.iter().all(free), "link {number}");
+                let freedom = f64::from(bins - 1);
+                assert!((chi - freedom).abs() < 6.0 * (2.0 * freedom).sqrt(), "{chi} of {freedom}");
+                firsts += if kept == link.0 { found.len() as f64 } else { 0.0 };
+            }
+        }
+        let count = all.len() as f64 * f64::from(each);
+        assert!((firsts / count - 0.5).abs() < 2.5 / count.sqrt(), "{firsts} of {count}");
+        // All pairs of all links are those of an epoch.
+        let pairs = ends.of_links(&graph, key(seed), &all, each);
+        let epoch = Negatives::draw(&graph, links.count() * u64::from(each), key(seed), ends);
+        let lists = Negatives::from_pairs(40, pairs);
+        assert_eq!((lists.offsets, lists.others), (epoch.offsets, epoch.others));
+    }
+
+    #[test]
+    fn the_other_end_is_one_of_the_given_links() {
+        let seed = 43;
+        println!("seed {seed}");
+        let graph = random_graph(&mut SplitMix64::new(seed), 200, 500, true, false);
+        let links = Numbered::new(&graph);
+        let batch: Vec<u32> = (0..links.count() as u32).step_by(17).collect();
+        let ends: Vec<Pair> = batch.iter().map(|&n| links.link(&graph, n.into()).unwrap()).collect();
+        let drawn = Ends::OfLinks { links: &links, each: 5, among: Some(&batch) };
+        let pairs = drawn.of_links(&graph, key(seed), &batch, 5);
+        assert_eq!(pairs.len(), 5 * batch.len());
+        for (at, &(a, b)) in pairs.iter().enumerate() {
+            let link = ends[at / 5];
+            assert!(a == link.0 || a == link.1);
+            assert!(ends.iter().any(|end| b == end.0 || b == end.1) && !linked(&graph, a, b));
+        }
+        // Uniform pairs of a batch are also those of an epoch on all links.
+        let uniform = Ends::Uniform(None);
+        let epoch = Negatives::draw(&graph, links.count() * 2, key(seed), uniform);
+        for (a, b) in uniform.of_links(&graph, key(seed), &batch, 2) {
+            assert!(epoch.partners(a).contains(&b));
+        }
+    }
+
+    #[test]
     fn the_same_pairs_of_vertices_in_any_order() {
         let seed = 29;
         println!("seed {seed}");
         let graph = random_graph(&mut SplitMix64::new(seed), 80, 300, false, false);
-        let plain = Negatives::draw(&graph, 200, key(seed), None);
+        let plain = Negatives::draw(&graph, 200, key(seed), Ends::Uniform(None));
         let order = Permutation::compute(&graph, Order::Rabbit);
         let moved = permute_graph(&graph, &order).unwrap();
-        let rows = Negatives::draw(&moved, 200, key(seed), Some(order.new_of_old()));
+        let rows = Negatives::draw(&moved, 200, key(seed), Ends::Uniform(Some(order.new_of_old())));
         for v in 0..80 {
             let there = |&u: &u32| order.new_of_old()[u as usize];
             assert!(
@@ -305,14 +448,14 @@ mod tests {
     #[test]
     fn graphs_without_a_pair_give_none() {
         for graph in [complete(2), complete(9), random_graph(&mut SplitMix64::new(1), 1, 1, true, false)] {
-            let drawn = Negatives::draw(&graph, 50, key(1), None);
+            let drawn = Negatives::draw(&graph, 50, key(1), Ends::Uniform(None));
             assert_eq!((drawn.pairs(), drawn.partners(0), drawn.partners(99)), (0, &[][..], &[][..]));
         }
         // Two vertices without an edge: one pair, again and again.
         let none = random_graph(&mut SplitMix64::new(1), 2, 0, true, false);
-        let drawn = Negatives::draw(&none, 50, key(1), None);
+        let drawn = Negatives::draw(&none, 50, key(1), Ends::Uniform(None));
         assert_eq!((drawn.pairs(), drawn.partners(0)), (50, &[1; 50][..]));
-        assert_eq!(Negatives::draw(&none, 0, key(1), None).pairs(), 0);
+        assert_eq!(Negatives::draw(&none, 0, key(1), Ends::Uniform(None)).pairs(), 0);
         assert_eq!((Negatives::bytes(2, 50), Negatives::bytes(u64::MAX, 1)), (840, u64::MAX));
     }
 }

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::adjacency::Options;
-use crate::links::linked;
+use crate::links::{Ends, linked};
 use crate::random::SplitMix64;
 use eciton_tensor::random::{Key, Purpose};
 
@@ -26,7 +26,8 @@ impl Case {
         edges.extend((0..150).map(|_| (random.below(ends) as u32, random.below(ends) as u32)));
         let options = Options { symmetric, keep_self_loops: true };
         let graph = Graph::from_edges(VERTICES as u64, edges.into_iter(), options).unwrap();
-        let negatives = Negatives::draw(&graph, 240, Key::new(seed, Purpose::Negatives, 1, 0, 0), None);
+        let negatives =
+            Negatives::draw(&graph, 240, Key::new(seed, Purpose::Negatives, 1, 0, 0), Ends::Uniform(None));
         let z = (0..VERTICES * columns).map(|_| random.below(1 << 20) as f32 / (1 << 19) as f32 - 1.0);
         Self { z: z.collect(), graph, negatives, columns }
     }
@@ -146,7 +147,7 @@ fn large_scores_neither_overflow_nor_vanish() {
 #[test]
 fn what_has_no_pairs_has_no_loss_and_what_is_no_number_stays_none() {
     let mut case = Case::new(17, 3, true);
-    case.negatives = Negatives::draw(&case.graph, 0, Key(1), None);
+    case.negatives = Negatives::draw(&case.graph, 0, Key(1), Ends::Uniform(None));
     case.z[0] = f32::NAN;
     let (gradient, losses) = case.run(case.view().into(), VERTICES);
     let lone = VERTICES - 1;

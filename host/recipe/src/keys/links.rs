@@ -1,8 +1,8 @@
 //! The keys of `[links]`.
 
-use super::key::{Bounds, Key, Kind, key, value};
+use super::key::{Bounds, Key, Kind, key, names, value};
 use crate::document::Field;
-use crate::links::Links;
+use crate::links::{Links, NegativeSampler};
 use crate::model::MAX_WIDTH;
 
 type To = Links;
@@ -38,6 +38,12 @@ pub(super) const LINKS: &[Key<Links>] = &[
         value!(integer32(1, 1000) => negatives),
     )
     .also(&["neg_ratio", "negative_samples"]),
+    key(
+        "negative_sampler",
+        "Distribution of the vertices of these pairs: uniform, or an end of the link and a vertex drawn by degree or among the ends of the micro-batch",
+        value!(choice(NegativeSampler::ALL) => negative_sampler),
+    )
+    .also(&["neg_sampler", "train_negative_sampler"]),
     key(
         "compared",
         "Number of vertex pairs without a link that each held-out link is compared with",

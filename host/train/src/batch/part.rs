@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use eciton_graph::adjacency::Graph;
+use eciton_graph::links::{Negatives, Pair};
 use eciton_program::{Domain, Program};
 use eciton_tensor::Matrix;
 use eciton_types::{DomainId, SlotId};
@@ -22,6 +23,8 @@ pub(crate) struct Part {
     pub vertices: Arc<[u32]>,
     /// Graphs of the micro-batch. `None` for a data set of one graph.
     pub graphs: Option<PartGraphs>,
+    /// Pairs of rows in the loss of link prediction. `None` for other tasks.
+    pub pairs: Option<PartPairs>,
     /// Total loss weight of the training rows, from class weights and from the weights that correct for
     /// sampling. Multi-label and regression tasks count each known value of a row.
     pub weights: f64,
@@ -45,6 +48,32 @@ pub(crate) struct PartGraphs {
     pub readout: Arc<Readout>,
     /// Factor of each graph in means over its vertices, which is 1 / number of vertices.
     pub inverse: Arc<Vec<f32>>,
+}
+
+/// Pairs of rows in the loss of a micro-batch, for link prediction.
+#[derive(Debug)]
+pub(crate) struct PartPairs {
+    /// Graph whose links are the training links of the micro-batch.
+    pub links: Graph,
+    /// Pairs without a link.
+    pub negatives: Negatives,
+}
+
+impl PartPairs {
+    /// Returns the links and the negative pairs, each once.
+    pub(crate) fn listed(&self) -> [Vec<Pair>; 2] {
+        let rows = 0..self.links.vertices();
+        let links = rows.clone().flat_map(|a| self.links.in_neighbours(a).iter().map(move |&b| (a, b)));
+        let negatives = rows.flat_map(|a| self.negatives.partners(a).iter().map(move |&b| (a, b)));
+        [links.filter(|(a, b)| a < b).collect(), negatives.filter(|(a, b)| a < b).collect()]
+    }
+}
+
+/// Rows of a micro-batch whose losses are not those of training vertices.
+#[derive(Debug)]
+pub(super) enum Learnt {
+    Graphs(PartGraphs),
+    Pairs(PartPairs),
 }
 
 /// Adjacency lists among the rows of a micro-batch, with the normalisation factors of their sums.
@@ -71,14 +100,20 @@ impl PartLists {
 }
 
 impl Part {
-    /// Creates a micro-batch. `weights` and `graphs` are the values of the fields with these names.
+    /// Creates a micro-batch. `weights` is the value of the field of that name. `learnt` is `None` if the
+    /// model learns labels of vertices.
     pub(super) fn new(
         levels: Vec<Level>,
-        (vertices, graphs): (Vec<u32>, Option<PartGraphs>),
+        (vertices, learnt): (Vec<u32>, Option<Learnt>),
         weights: f64,
         (features, gathered): (Matrix, Option<Matrix>),
     ) -> Self {
-        Self { levels, vertices: vertices.into(), graphs, weights, features, gathered }
+        let (graphs, pairs) = match learnt {
+            Some(Learnt::Graphs(graphs)) => (Some(graphs), None),
+            Some(Learnt::Pairs(pairs)) => (None, Some(pairs)),
+            None => (None, None),
+        };
+        Self { levels, vertices: vertices.into(), graphs, pairs, weights, features, gathered }
     }
 
     /// Returns the level of the rows that are at most `hops` gathers away from the loss.

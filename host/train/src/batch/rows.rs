@@ -28,12 +28,36 @@ pub(super) struct RowCut {
     pub nodes: Vec<Node>,
 }
 
+/// First rows of groups, in ascending order.
+#[derive(Debug)]
+enum Firsts {
+    /// All rows below a number, for groups of one row.
+    Below(u32),
+    List(Vec<u32>),
+}
+
+impl Firsts {
+    fn len(&self) -> u32 {
+        match self {
+            Self::Below(count) => *count,
+            Self::List(list) => list.len() as u32,
+        }
+    }
+
+    fn get(&self, at: u32) -> Option<u32> {
+        match self {
+            Self::Below(count) => Some(at).filter(|at| at < count),
+            Self::List(list) => list.get(at as usize).copied(),
+        }
+    }
+}
+
 /// Division of the training rows into batches, and of each batch into micro-batches.
 #[derive(Debug)]
 pub(crate) struct RowBatches {
-    /// First row of each group (consecutive rows that stay together) with a training row, in
-    /// ascending order. In a data set of many graphs, the rows are those of graphs.
-    firsts: Vec<u32>,
+    /// First row of each group (consecutive rows that stay together) with a training row. In a data set
+    /// of many graphs, the rows are those of graphs, and in link prediction the numbers of links.
+    firsts: Firsts,
     /// Number of rows per group. All rows of a group are in the same micro-batch.
     group: u32,
     /// Maximum number of groups per batch. The last batch of a pass may have fewer.
@@ -51,9 +75,17 @@ impl RowBatches {
     /// Divides the training rows of `inputs` into batches of the size that `settings` request.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs) -> Self {
         let group = inputs.shape.group;
-        let mut firsts: Vec<u32> = inputs.learnt().1.train.iter().map(|row| row - row % group).collect();
-        firsts.dedup();
-        let all = firsts.len() as u32;
+        let firsts = match &inputs.links {
+            // Chooser::new refuses more links.
+            Some(links) => Firsts::Below(u32::try_from(links.trained).unwrap_or(u32::MAX)),
+            None => {
+                let mut firsts: Vec<u32> =
+                    inputs.learnt().1.train.iter().map(|row| row - row % group).collect();
+                firsts.dedup();
+                Firsts::List(firsts)
+            }
+        };
+        let all = firsts.len();
         let groups = settings.rows.map_or(all, |rows| (rows / group).max(1)).min(all);
         let atoms = Atoms::count_of_batch(groups.saturating_mul(group), group);
         Self { firsts, group, groups, drop_last: settings.drop_last, micro: settings.micro, atoms }
@@ -75,7 +107,7 @@ impl RowBatches {
     /// Returns the number of rows in a pass over the training rows. It counts all rows of each
     /// group that has a training row.
     pub(crate) fn rows(&self) -> u32 {
-        (self.firsts.len() as u32).saturating_mul(self.group)
+        self.firsts.len().saturating_mul(self.group)
     }
 
     /// Returns the number of micro-batches per batch, for micro-batches without adjacency lists. It
@@ -112,14 +144,20 @@ impl RowBatches {
     /// Returns the shuffled order of all groups in the pass of `round`. Also returns the position
     /// of the round's first group in this order, and the number of its groups.
     fn batch(&self, seed: u64, round: Round) -> (Shuffle, u32, u32) {
-        let all = self.firsts.len() as u32;
-        let groups = self.groups.max(1);
-        let rounds = if self.drop_last { all / groups } else { all.div_ceil(groups) }.max(1);
-        let at = round.0.saturating_sub(1);
-        let (pass, batch) = (at / rounds, at % rounds);
+        let all = self.firsts.len();
+        let (pass, batch) = self.pass(round);
         let from = batch * self.groups;
         let shuffle = Shuffle::new(all, Key::new(seed, Purpose::Sampling, pass, SHUFFLE, 0));
         (shuffle, from, self.groups.min(all.saturating_sub(from)))
+    }
+
+    /// Returns the pass over the training rows to which a round belongs, and the number of its batch in
+    /// this pass. Both are counted from 0.
+    pub(super) fn pass(&self, round: Round) -> (u32, u32) {
+        let (all, groups) = (self.firsts.len(), self.groups.max(1));
+        let rounds = if self.drop_last { all / groups } else { all.div_ceil(groups) }.max(1);
+        let at = round.0.saturating_sub(1);
+        (at / rounds, at % rounds)
     }
 
     /// Returns the training rows of micro-batch `number`, from which a sampler starts. They are in
@@ -135,7 +173,7 @@ impl RowBatches {
     /// Returns the first row of each group at the positions `places` of the shuffled order, in
     /// ascending order.
     fn sorted(&self, shuffle: Shuffle, places: std::ops::Range<u32>) -> Vec<u32> {
-        let first = |place: u32| self.firsts.get(shuffle.at(place) as usize).copied();
+        let first = |place: u32| self.firsts.get(shuffle.at(place));
         let mut firsts: Vec<u32> = places.filter_map(first).collect();
         firsts.sort_unstable();
         firsts

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use eciton_gather::{inverse_degrees, symmetric_scale};
-use eciton_graph::adjacency::Adjacency;
+use eciton_graph::adjacency::{Adjacency, Graph, Options};
 use eciton_graph::dataset::{Dataset, Labels, VertexIds};
 use eciton_graph::graphs::Graphs;
+use eciton_graph::links::{Negatives, Pair};
 use eciton_graph::part::PartGraph;
 use eciton_graph::sample::normalise::Counts;
 use eciton_graph::sample::parts::Parts;
@@ -19,12 +20,13 @@ use eciton_runs::report::{Batches, Counted};
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_types::{Atoms, IntervalId, Node, Round};
 
-use super::part::{Level, Part, PartGraphs, PartLists};
+use super::part::{Learnt, Level, Part, PartGraphs, PartLists, PartPairs};
 use super::round_rows::RoundRows;
 use super::rows::{RowBatches, RowCut};
 use crate::data::{Inputs, Interval, grid, known, matrix};
 use crate::edge_data::{EdgeData, EdgeWeights};
 use crate::error::{Error, Result, at};
+use crate::held_out_links::PredictedLinks;
 use crate::relation::Readout;
 
 /// Method that chooses the rows of a micro-batch, which is a part of a batch that is scheduled as
@@ -36,6 +38,9 @@ pub(crate) enum Chooser {
     Rows,
     /// Shuffled training graphs of a data set of many graphs.
     Graphs,
+    /// Shuffled training links, with samples that begin at the vertices of the links and of their
+    /// negative pairs. `None` for models that need no neighbours during training.
+    Links(Option<Sampler>),
     /// Subgraphs that a sampler draws anew for each round.
     Sampler(Sampler),
     /// Subgraphs of a vertex cut, which assigns each edge of the graph to one part. `made` caches
@@ -47,7 +52,7 @@ impl Chooser {
     /// Returns true if rows of the same micro-batch can have different weights in the loss.
     pub(crate) fn weighs_rows(&self, settings: &Settings, inputs: &Inputs) -> bool {
         match self {
-            Self::Rows | Self::Graphs => false,
+            Self::Rows | Self::Graphs | Self::Links(_) => false,
             Self::Sampler(_) => {
                 settings.is_corrected(inputs.shape.rows, inputs.dataset.split.train.len() as u32)
             }
@@ -66,7 +71,7 @@ impl Chooser {
     pub(crate) fn parts(&self, settings: &Settings, inputs: &Inputs) -> u32 {
         match self {
             Self::Rows => RowBatches::new(settings, inputs).parts(),
-            Self::Graphs | Self::Sampler(_) | Self::Parts { .. } => settings.micro,
+            Self::Graphs | Self::Links(_) | Self::Sampler(_) | Self::Parts { .. } => settings.micro,
         }
     }
 
@@ -84,6 +89,13 @@ impl Chooser {
                 let mut sizes: Vec<u32> = train.iter().map(size).collect();
                 sizes.sort_unstable_by(|a, b| b.cmp(a));
                 sizes.iter().take(targets as usize).sum()
+            }
+            Self::Links(sampler) => {
+                let links = inputs.links.as_ref();
+                let all = links.map_or(0, |links| u32::try_from(links.trained).unwrap_or(u32::MAX));
+                let own = settings.rows.unwrap_or(all).min(all).div_ceil(settings.micro);
+                let ends = links.map_or(0, |links| links.ends(own)).min(inputs.shape.rows);
+                sampler.as_ref().map_or(ends, |sampler| sampler.capacity(ends))
             }
             Self::Sampler(sampler) => sampler.capacity(targets),
             Self::Parts { parts, .. } => {
@@ -115,6 +127,8 @@ pub(crate) struct Source {
     values: Option<Matrix>,
     /// Labels of the graphs, and lists of their vertices, in a data set of many graphs.
     graphs: Option<(Labels, Arc<Readout>)>,
+    /// Links that the model learns to predict. `None` for other tasks.
+    links: Option<Arc<PredictedLinks>>,
     in_training: Vec<bool>,
     chooser: Chooser,
     /// Counts of how often each row and edge occurred in trial samples, from which unbiased weights
@@ -169,6 +183,7 @@ impl Source {
             vertices: inputs.vertices.permutation().map(|order| order.old_of_new().into()),
             values,
             graphs,
+            links: inputs.links.clone(),
             in_training,
             capacity: chooser.capacity(settings, inputs).0 as usize,
             batches: RowBatches::new(settings, inputs),
@@ -239,7 +254,9 @@ impl Source {
     pub(crate) fn parts(&self) -> usize {
         match self.chooser {
             Chooser::Rows => self.batches.parts() as usize,
-            Chooser::Graphs | Chooser::Sampler(_) | Chooser::Parts { .. } => self.settings.micro as usize,
+            Chooser::Graphs | Chooser::Links(_) | Chooser::Sampler(_) | Chooser::Parts { .. } => {
+                self.settings.micro as usize
+            }
         }
     }
 
@@ -285,6 +302,10 @@ impl Source {
                 return self.made_of(&without_lists(cut.rows.clone())?, None, Some(&cut));
             }
             Chooser::Graphs => return self.part_of_graphs(&targets(true), room),
+            Chooser::Links(sampler) => {
+                let epoch = self.batches.pass(round).0;
+                return self.part_of_links(sampler.as_ref(), (key, epoch), &targets(true), room);
+            }
             Chooser::Sampler(sampler) => {
                 let targets = targets(self.settings.sampler.has_targets());
                 sampler.sample(graph, key, &targets, room)
@@ -347,7 +368,42 @@ impl Source {
             true => without_lists(ids)?,
             false => Subgraph::induced(&self.dataset.graph, ids, room)?,
         };
-        self.made_with(&sub, (None, None), Some((graphs, weights)))
+        self.made_with(&sub, (None, None), Some((Learnt::Graphs(graphs), weights)))
+    }
+
+    /// Makes the micro-batch of the training links with the given numbers, which ascend. It also has the
+    /// negative pairs of these links in `epoch`.
+    fn part_of_links(
+        &self,
+        sampler: Option<&Sampler>,
+        (key, epoch): (SampleKey, u32),
+        numbers: &[u32],
+        room: &mut Room,
+    ) -> Result<Arc<Part>> {
+        let missing = || Error::Internal("the run does not predict links".to_owned());
+        let links = self.links.as_ref().ok_or_else(missing)?;
+        let (links, negatives) = links.of_batch(&self.dataset, (key.seed, epoch), numbers);
+        let mut ends: Vec<u32> = links.iter().chain(&negatives).flat_map(|&(a, b)| [a, b]).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        let sub = match sampler {
+            Some(sampler) => sampler.sample(&self.dataset.graph, key, &ends, room),
+            None => without_lists(ends.clone())?,
+        };
+        // The rows of the ends are the first, except with the sampler shadow-khop.
+        let row = |vertex: u32| {
+            let at = ends.partition_point(|&end| end < vertex);
+            sub.targets.as_ref().map_or(at as u32, |targets| targets[at])
+        };
+        let rows = |pairs: &[Pair]| pairs.iter().map(|&(a, b)| (row(a), row(b))).collect::<Vec<Pair>>();
+        // No graph may be empty, so a micro-batch without links has a vertex that no stage reads.
+        let count = sub.hops.first().map_or(1, |&rows| rows.max(1));
+        let pairs = PartPairs {
+            links: Graph::from_edges(count.into(), rows(&links).into_iter(), Options::default())?,
+            negatives: Negatives::from_pairs(count as usize, rows(&negatives)),
+        };
+        let weights = (links.len() + negatives.len()) as f64;
+        self.made_with(&sub, (None, None), Some((Learnt::Pairs(pairs), weights)))
     }
 
     /// Makes a micro-batch from a subgraph. `shares` has the loss weight of each row for a part of
@@ -356,13 +412,13 @@ impl Source {
         self.made_with(sub, (shares, cut), None)
     }
 
-    /// Makes a micro-batch from a subgraph like [`Source::made_of`]. In a data set of many graphs,
-    /// `graphs` has the graphs of the subgraph, which are all training rows, and their loss weight.
+    /// Makes a micro-batch from a subgraph like [`Source::made_of`]. `learnt` has graphs or pairs that
+    /// all are in the loss, and their loss weight. It is `None` if the model learns labels of vertices.
     fn made_with(
         &self,
         sub: &Subgraph,
         (shares, cut): (Option<&[f32]>, Option<&RowCut>),
-        graphs: Option<(PartGraphs, f64)>,
+        learnt: Option<(Learnt, f64)>,
     ) -> Result<Arc<Part>> {
         let features = self.select(&self.features, &sub.ids)?;
         let gathered = self.gathered.as_ref().map(|all| self.select(all, &sub.ids)).transpose()?;
@@ -373,7 +429,7 @@ impl Source {
             // Rows of the last hop have no adjacency lists.
             let listed = if hop > 0 && hop + 1 == sub.hops.len() { sub.hops[hop - 1] } else { rows };
             let lists = self.lists(sub, listed as usize, sources as usize)?;
-            let of = (rows as usize, &row_weights, hop == 0 && graphs.is_none());
+            let of = (rows as usize, &row_weights, hop == 0 && learnt.is_none());
             let interval = self.interval(
                 sub,
                 of,
@@ -393,11 +449,11 @@ impl Source {
             _ => known(&self.dataset.labels, &training) as f64,
         };
         let vertices = sub.ids.iter().map(|&row| self.vertex(row)).collect();
-        let (graphs, weights) = match graphs {
-            Some((graphs, weights)) => (Some(graphs), weights),
+        let (learnt, weights) = match learnt {
+            Some((learnt, weights)) => (Some(learnt), weights),
             None => (None, self.loss_weights(&levels, &sub.ids, counted)),
         };
-        Ok(Arc::new(Part::new(levels, (vertices, graphs), weights, (features, gathered))))
+        Ok(Arc::new(Part::new(levels, (vertices, learnt), weights, (features, gathered))))
     }
 
     /// Returns the total loss weight of the training rows `ids` of a micro-batch. Returns `counted`
@@ -643,9 +699,16 @@ impl Chooser {
                 ),
             };
         }
+        let is_of_links = inputs.links.is_some();
+        if inputs.links.as_ref().is_some_and(|links| u32::try_from(links.trained).is_err()) {
+            return refuse(
+                "more than 4,294,967,295 training links",
+                "hold out more links, or remove [batch]",
+            );
+        }
         if hops == 0 && settings.sampler.has_targets() {
             // The program has no gathers during training, so no neighbours need to be sampled.
-            return Ok(Self::Rows);
+            return Ok(if is_of_links { Self::Links(None) } else { Self::Rows });
         }
         if settings.sampler == Drawn::None {
             return refuse(
@@ -677,6 +740,7 @@ impl Chooser {
             }
             Drawn::ShadowKhop => Method::ShadowKhop { fan_out: settings.fan_outs(hops, saved)? },
         };
-        Ok(Self::Sampler(Sampler::new(graph, method, roots, rows)?))
+        let sampler = Sampler::new(graph, method, roots, rows)?;
+        Ok(if is_of_links { Self::Links(Some(sampler)) } else { Self::Sampler(sampler) })
     }
 }

@@ -1,6 +1,8 @@
 //! The loss of link prediction on the host, which scores pairs of an interval's rows with rows of
 //! all intervals.
 
+use std::sync::Arc;
+
 use eciton_exec::Work;
 use eciton_graph::pairs::Pairs;
 use eciton_program::Operation;
@@ -24,19 +26,31 @@ impl Operator for Links {
         let (rows, grid) = (interval.rows.clone(), interval.grid.clone());
         let (pieces, mut gradient) = (on.all()?, on.write_f32(0)?);
         let mut parts = whole(&on.weights.loss_parts(0, on.task.round, on.task.interval))?;
-        let links = on.stages.inputs.links.clone();
-        let links = links.ok_or_else(|| Error::Internal("the run does not predict links".to_owned()))?;
-        let dataset = on.stages.inputs.dataset.clone();
+        let part = on.part.as_ref().map(|(part, _)| (part.clone(), on.weight()));
+        let (links, dataset) = (on.stages.inputs.links.clone(), on.stages.inputs.dataset.clone());
         let (seed, round) = (on.stages.seed, on.round());
-        let drawn = links.of_epoch(seed, round);
+        let missing = || "the run does not predict links".to_owned();
+        let links = links.ok_or_else(|| Error::Internal(missing()))?;
+        let drawn = if part.is_none() { links.of_epoch(seed, round) } else { Arc::default() };
         host(move || {
-            let negatives = links.draw(&drawn, &dataset, (seed, round));
-            let weight = 1.0 / (links.trained + negatives.pairs()).max(1) as f32;
+            let of = match &part {
+                Some((part, weight)) => {
+                    let pairs = part.pairs.as_ref().ok_or_else(missing)?;
+                    Pairs { graph: &pairs.links, negatives: &pairs.negatives, weight: *weight }
+                }
+                None => {
+                    let negatives = links.draw(&drawn, &dataset, (seed, round));
+                    let weight = 1.0 / (links.trained + negatives.pairs()).max(1) as f32;
+                    Pairs { graph: &dataset.graph, negatives, weight }
+                }
+            };
             let mut losses = vec![0.0; rows.len()];
-            let of = Pairs { graph: &dataset.graph, negatives, weight };
-            with_sources(&pieces, dataset.graph.vertices() as usize, |sources| {
-                of.run(sources, rows, &mut gradient.view_mut(), &mut losses);
-            })?;
+            // A micro-batch without links has no rows.
+            if !rows.is_empty() {
+                with_sources(&pieces, of.graph.vertices() as usize, |sources| {
+                    of.run(sources, rows, &mut gradient.view_mut(), &mut losses);
+                })?;
+            }
             let mut parts: Vec<ViewMut<'_>> = parts.iter_mut().map(WriteRows::view_mut).collect();
             sum_rows(View::new(&losses, losses.len(), 1), &grid, &mut parts);
             Ok(())
