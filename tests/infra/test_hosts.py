@@ -285,8 +285,7 @@ class Hosts(unittest.TestCase):
             stranger.close()
 
     def test_what_several_hosts_cannot_do_is_said(self):
-        for words, text in [(["--set", "model.norm=batch"], "model.norm"),
-                            (["--set", "batch.rows=100"], "batch"),
+        for words, text in [(["--set", "batch.rows=100"], "batch"),
                             (["--set", "run.intervals=1"], "run.intervals")]:
             code, _, errors = ended(train("--epochs", "2", "--no-out", "--hosts", "2", *words))
             self.assertEqual((code, errors.count("error: ")), (1, 1), errors)

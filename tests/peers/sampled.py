@@ -30,11 +30,15 @@ def run(eciton, folder, model, epochs, seeds, flags):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode: sys.exit(f'{" ".join(command)}: {done.stderr.strip()}')
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    curves, begun = {}, 0.0
+    curves = {}
     for line in lines:
-        if line.get('event') == 'started': begun = line['setup_seconds']
         if line.get('event') == 'epoch': curves.setdefault(line['seed'], []).append(line)
-    return curves, begun, lines[-1]
+    return curves, lines[-1]
+
+def beginning(*of):
+    """The seconds from the start of a process to its first epoch, from a run of one epoch without evaluations."""
+    curves, summary = run(*of)
+    return summary['total_seconds'] - sum(epoch['seconds'] for curve in curves.values() for epoch in curve)
 
 def accuracy(curve): return max(curve, key=lambda e: (e['val_metric'], -e['epoch']))['test_metric']
 
@@ -90,7 +94,8 @@ def main():
             target = None
             for method, rounds, epochs, flags in methods:
                 epochs = epochs or max(3, math.ceil(updates / rounds))
-                curves, begun, summary = run(args.eciton, folder, model.name, epochs, args.seeds, ['--lr', args.lr, *flags])
+                curves, summary = run(args.eciton, folder, model.name, epochs, args.seeds, ['--lr', args.lr, *flags])
+                begun = beginning(args.eciton, folder, model.name, 1, 1, [*flags, '--set', 'evaluation.method=none', '--set', 'run.keep=last'])
                 found = [accuracy(curve) for curve in curves.values()]
                 target = target or statistics.mean(found)
                 spread = f' ± {100 * statistics.stdev(found):.2f}' if len(found) > 1 else ''

@@ -91,9 +91,14 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         counted(u64::from(summary.intervals), "interval"),
         counted(u64::from(summary.threads), "thread")
     );
+    let is_measured =
+        !summary.undefined_metrics.is_empty() || seeds.iter().any(|seed| seed.metrics.is_measured());
     let mut rows = vec![
         ("data and model", format!("{}, {}, {who}", summary.dataset, summary.model)),
-        (test_label(metric), format!("{last} after the last epoch{last_epoch}")),
+        match is_measured {
+            true => (test_label(metric), format!("{last} after the last epoch{last_epoch}")),
+            false => ("metrics", "none, because the run was not evaluated".to_owned()),
+        },
         ("epoch time", format!("{} (median)", seconds(summary.epoch_seconds_median))),
         ("total time", seconds(summary.total_seconds)),
         ("peak memory", bytes(summary.peak_memory_bytes)),
@@ -189,8 +194,12 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         rows.push(("stopped", "before the last epoch, by a signal".to_owned()));
     }
     if summary.without_predictions {
-        let text =
-            "not written (one score per token of the vocabulary); add --scores, or run `eciton predict`";
+        let text = match is_measured {
+            true => {
+                "not written (one score per token of the vocabulary); add --scores, or run `eciton predict`"
+            }
+            false => "not written, because the run was not evaluated; run `eciton predict`",
+        };
         rows.push(("predictions", text.to_owned()));
     }
     if summary.predictions_left_out {

@@ -168,6 +168,23 @@ impl Sampler {
         Ok(Self { draws, size: (graph.vertices(), graph.edges()) })
     }
 
+    /// Changes a sampler of the method [`Method::Neighbours`] so that it draws neighbours in proportion to
+    /// the weights of edges, which are in the order of the in-lists. Edges of weight 0 are never drawn.
+    /// Other samplers are returned unchanged.
+    ///
+    /// # Errors
+    /// Returns [`Error::Parameter`] if a weight is negative or not finite.
+    pub fn by_weight(self, weights: Arc<Vec<f32>>) -> Result<Self> {
+        if let Some(weight) = weights.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
+            return Err(refused("an edge weight", weight, "at least 0"));
+        }
+        let draws = match self.draws {
+            Kind::Neighbours(fan_out) => Kind::Neighbours(fan_out.by_weight(weights)),
+            other => other,
+        };
+        Ok(Self { draws, ..self })
+    }
+
     /// Returns the maximum number of rows of a sample with `targets` targets. `u32::MAX` means that
     /// local row numbers would not suffice, so that fewer targets must be used.
     pub fn capacity(&self, targets: u32) -> u32 {

@@ -23,6 +23,7 @@ use crate::rewrites::Rewrites;
 use eciton_recipe::Error as Refused;
 use eciton_recipe::model::{FirstWeights, Model, short_name};
 use eciton_types::On;
+use eciton_types::atoms::MAX_BATCH_ATOMS;
 use eciton_types::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
 use eciton_types::signature::{Attribute, GROUP, Initialiser, ParameterSpec, Signature, TargetKind, Value};
 
@@ -142,10 +143,12 @@ impl<'o> Lowering<'o> {
             written_by: None,
             needed_until: StageId(0),
         };
-        let mut domains = vec![Domain { of: RowsOf::Vertices, rows: shape.rows }];
-        if model.reads_out() {
-            domains.push(Domain { of: RowsOf::Graphs, rows: shape.graphs });
-        }
+        let graphs = if model.reads_out() { shape.graphs } else { 0 };
+        let domains = vec![
+            Domain { of: RowsOf::Vertices, rows: shape.rows },
+            Domain { of: RowsOf::Graphs, rows: graphs },
+            Domain { of: RowsOf::Atoms, rows: MAX_BATCH_ATOMS },
+        ];
         let program = Program {
             shape,
             model,
@@ -528,6 +531,11 @@ impl<'o> Lowering<'o> {
     /// the node's output.
     pub(crate) fn kept(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
         self.slot(self.domain(node), extents, SlotOf::Stashed, node.layer)
+    }
+
+    /// Adds a slot with a row for each atom, to be written by the next stage.
+    pub(crate) fn of_atoms(&mut self, node: &Node, width: u32) -> SlotId {
+        self.slot(Domain::ATOMS, vec![width], SlotOf::Stashed, node.layer)
     }
 
     /// Adds a slot for the gradient of a node's first input, to be written by the next stage.

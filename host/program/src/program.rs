@@ -27,6 +27,7 @@ use crate::lower;
 use crate::rewrites::Rewrites;
 use eciton_recipe::model::Model;
 pub(crate) use eciton_types::Normalisation;
+use eciton_types::atoms::MAX_BATCH_ATOMS;
 use eciton_types::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
 use eciton_types::signature::{Attribute, Initialiser, Signature};
 
@@ -249,6 +250,9 @@ pub enum RowsOf {
     Vertices,
     /// A graph, in a data set of several graphs. The stages after a readout compute such rows.
     Graphs,
+    /// An atom, which is a block of consecutive rows of the vertices or the graphs. Norms over all rows
+    /// compute moments of atoms.
+    Atoms,
 }
 
 impl Domain {
@@ -256,6 +260,9 @@ impl Domain {
     pub const VERTICES: DomainId = DomainId(0);
     /// Id of the domain of the graphs, in a program that reads graphs out.
     pub const GRAPHS: DomainId = DomainId(1);
+    /// Id of the domain of the atoms, in every program. It has as many rows as a data set or a
+    /// micro-batch has atoms at most.
+    pub const ATOMS: DomainId = DomainId(2);
 }
 
 /// Relation, which has for each row of a stage's result the list of rows from which the stage
@@ -595,7 +602,7 @@ impl Program {
     /// most `graphs` graphs.
     pub fn set_apart(&mut self, parts: u32, rows: u32, graphs: u32) {
         self.apart = Some(parts);
-        for (domain, rows) in self.domains.iter_mut().zip([rows, graphs]) {
+        for (domain, rows) in self.domains.iter_mut().zip([rows, graphs, MAX_BATCH_ATOMS]) {
             domain.rows = rows.saturating_mul(parts);
         }
     }

@@ -156,6 +156,9 @@ pub struct Batch {
     /// True if neighbours are drawn with replacement, so that a list may contain a neighbour several
     /// times. It affects only [`Sampler::Neighbours`].
     pub replace: bool,
+    /// True if neighbours are drawn in proportion to the edge weights of the model. It affects only
+    /// [`Sampler::Neighbours`].
+    pub by_weight: bool,
     /// True if the last batch of an epoch is left out if it has fewer rows than the others. It affects
     /// only samplers of training rows.
     pub drop_last: bool,
@@ -191,6 +194,7 @@ impl Default for Batch {
             sampler: Sampler::None,
             fan_out: vec![10],
             replace: false,
+            by_weight: false,
             drop_last: false,
             vertex_weight: VertexWeight::ColumnNorm,
             frontier: None,
@@ -328,9 +332,17 @@ impl Batch {
             let remedy = "remove batch.fan_out, or set batch.sampler = \"neighbours\" or \"shadow-khop\"";
             return unread("batch.fan_out", format!("{:?}", self.fan_out), remedy);
         }
-        if self.replace && sampler != Sampler::Neighbours {
-            let remedy = "remove batch.replace, or set batch.sampler = \"neighbours\"";
-            return unread("batch.replace", "true".to_owned(), remedy);
+        for (key, is_set, remedy) in [
+            ("batch.replace", self.replace, "remove batch.replace, or set batch.sampler = \"neighbours\""),
+            (
+                "batch.by_weight",
+                self.by_weight,
+                "remove batch.by_weight, or set batch.sampler = \"neighbours\"",
+            ),
+        ] {
+            if is_set && sampler != Sampler::Neighbours {
+                return unread(key, "true".to_owned(), remedy);
+            }
         }
         if self.replace && self.fan_out.contains(&ALL_NEIGHBOURS) {
             return Err(Error::Together {

@@ -26,7 +26,7 @@ use crate::batch::{Batch, Sampler};
 use crate::checkpoint::Checkpoint;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationMethod};
 use crate::every::Every;
 use crate::executor::{Emulator, Executor, FusionChoice, RowFormat};
 use crate::gather_choice::{GatherFeatures, LabelledGathers};
@@ -592,6 +592,32 @@ impl Config {
         Ok(())
     }
 
+    /// Checks that the batches suit the method of evaluations. `judged` is the key of a setting that
+    /// requires metrics, if there is one.
+    fn check_evaluation(&self, judged: Option<&'static str>) -> Result<()> {
+        let together = |found: &str, other, other_found: String, remedy| {
+            let (key, found) = ("evaluation.method", format!("\"{found}\""));
+            Err(Error::Together { key, found, other, other_found, remedy })
+        };
+        match (self.evaluation.method, judged) {
+            (EvaluationMethod::None, Some(key)) => {
+                together("none", key, "given".to_owned(), "remove the latter, which requires evaluations")
+            }
+            (EvaluationMethod::Sampled, _)
+                if !matches!(self.batch.sampler, Sampler::Neighbours | Sampler::ShadowKhop) =>
+            {
+                let sampler = format!("\"{}\"", self.batch.sampler.name());
+                let remedy = "set batch.sampler = \"neighbours\" or \"shadow-khop\", which draw the neighbourhoods of given rows";
+                together("sampled", "batch.sampler", sampler, remedy)
+            }
+            (EvaluationMethod::Sampled, _) if self.workers.own() => {
+                let remedy = "leave it out: with weights on workers, evaluations read all rows";
+                together("sampled", "workers.owner", "\"worker\"".to_owned(), remedy)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks conditions that involve several settings. Every run calls this function before it
     /// starts.
     ///
@@ -623,6 +649,7 @@ impl Config {
         self.check_batch()?;
         self.check_sequences()?;
         self.check_fusion()?;
+        self.check_evaluation(judged.as_ref().map(|(key, _)| *key))?;
         self.check_lanes()?;
         self.check_workers()?;
         self.check_split()?;

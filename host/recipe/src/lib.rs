@@ -57,7 +57,7 @@ pub use config::{
     origins,
 };
 pub use error::{Error, Result, TextPlace};
-pub use evaluation::{Evaluation, EvaluationMemory};
+pub use evaluation::{Evaluation, EvaluationMemory, EvaluationMethod};
 pub use every::Every;
 pub use executor::{EdgePlace, Emulator, Executor, FunctionCount, FusionChoice, RowFormat, Transport};
 pub use gather_choice::{GatherFeatures, LabelledGathers};

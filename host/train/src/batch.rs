@@ -6,6 +6,7 @@
 //! do not change results. A round begins once all of its micro-batches are available. They are
 //! released at the end of the round.
 
+mod chooser;
 mod part;
 mod round_rows;
 mod rows;
@@ -19,10 +20,11 @@ use eciton_exec::Work;
 use eciton_graph::sample::Room;
 use eciton_types::{IntervalId, Round};
 
+pub(crate) use self::chooser::Chooser;
 pub(crate) use self::part::{Part, PartLists, PartPairs};
 pub(crate) use self::round_rows::RoundRows;
 pub(crate) use self::rows::RowBatches;
-pub(crate) use self::source::{Chooser, Source};
+pub(crate) use self::source::Source;
 use crate::error::{Error, Result};
 
 /// The micro-batches of one round, which may be incomplete. An entry of `parts` is `None` until a
@@ -150,6 +152,16 @@ impl Batches {
     pub(crate) fn rows(&self, round: Round) -> Result<RoundRows> {
         let weighed = self.rounds.borrow().get(&round).and_then(|batch| batch.weighed);
         weighed.map(|(_, rows)| rows).ok_or_else(|| Error::Internal(format!("round {round} has no batch")))
+    }
+
+    /// Returns the rows of the data set with which micro-batch `number` of a round begins.
+    pub(crate) fn targets(&self, round: Round, number: IntervalId) -> Vec<u32> {
+        self.source.targets_of(self.seed, round, number)
+    }
+
+    /// Returns the number of micro-batches per round.
+    pub(crate) fn parts(&self) -> u32 {
+        self.source.parts() as u32
     }
 
     /// Releases the micro-batches of `round` and of all earlier rounds.

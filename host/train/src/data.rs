@@ -79,6 +79,8 @@ pub(crate) struct Inputs {
     /// Intervals of graph rows. Each has the graphs whose representing vertices are in the vertex
     /// interval with the same index. Empty for a data set of one graph.
     pub graphs: Vec<Interval>,
+    /// Atoms (blocks of consecutive rows) of each interval.
+    pub of_atoms: Vec<Interval>,
     /// Labels and split of the graphs, for a data set of many graphs. `None` if the model learns
     /// the labels of vertices, which are in `dataset`.
     pub of_graphs: Option<(Labels, Split)>,
@@ -191,6 +193,7 @@ impl Inputs {
             None => Vec::new(),
             Some((labels, _)) => graph_intervals(&intervals, labels, standing, &vertices, &in_training)?,
         };
+        let of_atoms = cut.ids().map(|id| Interval::of_atoms(cut.atoms(id))).collect();
         let count = standing.len() as u32;
         let shape = DataShape { rows, features: columns, classes, edge_features, graphs: count, group };
         let weight = 1.0 / known(&dataset.labels, &dataset.split.train).max(1) as f32;
@@ -214,6 +217,7 @@ impl Inputs {
             atoms,
             intervals,
             graphs,
+            of_atoms,
             of_graphs,
             readout: readout.map(Arc::new),
             edges: Arc::default(),
@@ -267,9 +271,19 @@ impl Inputs {
         Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.offsets(), false))).clone())
     }
 
-    /// Returns the intervals of vertex rows or of graph rows, depending on `domain`.
+    /// Returns the intervals of the rows of `domain`, which are vertices, graphs or atoms.
     pub(crate) fn intervals_of(&self, domain: DomainId) -> &[Interval] {
-        if domain == Domain::GRAPHS { &self.graphs } else { &self.intervals }
+        match domain {
+            Domain::GRAPHS => &self.graphs,
+            Domain::ATOMS => &self.of_atoms,
+            _ => &self.intervals,
+        }
+    }
+
+    /// Returns the row ranges of all intervals by domain, given those of the vertices.
+    pub(crate) fn cut(&self, vertices: &[Interval]) -> Vec<Vec<Range<usize>>> {
+        let rows = |intervals: &[Interval]| intervals.iter().map(|interval| interval.rows.clone()).collect();
+        vec![rows(vertices), rows(&self.graphs), rows(&self.of_atoms)]
     }
 
     /// Returns the labels that the model learns, and the split into training, validation and test

@@ -38,8 +38,8 @@ pub(crate) use self::op::open_stages;
 pub(crate) use self::owning::{MOST_RETURNS, give, restore};
 use self::pass::Pass;
 pub(crate) use self::pass::State;
-pub(crate) use self::rows::{RowStore, WriteLease};
-pub(crate) use self::stages::{Stages, stage_bytes};
+pub(crate) use self::rows::{Lease, RowStore, WriteLease};
+pub(crate) use self::stages::{Results, Stages, stage_bytes};
 pub(crate) use self::trained::{Best, Trained};
 pub(crate) use self::tuning::{Money, Tuning};
 pub(crate) use self::watch::Watch;
@@ -106,12 +106,34 @@ impl Training<'_> {
 
 /// Runs the evaluation program once with the newest weights. Afterwards the row store contains the
 /// scores of all rows. If `stages` has a [`Fold`], the scores are folded into the metric instead of
-/// being stored.
+/// being stored. An evaluation on samples runs the program once for each round of micro-batches.
 ///
 /// The first stop request of `stops` cancels tasks on functions and workers, which are then run
 /// here. The second one skips the evaluation if it asks to leave. Returns false if the evaluation
 /// was skipped.
 pub(crate) fn forward<M: Executor + ?Sized>(
+    machine: &mut M,
+    engine: &mut Engine,
+    stages: &Stages<'_>,
+    state: &mut State<'_>,
+    round: Round,
+    (stop, leave): (Option<&Stop>, Option<&Stop>),
+) -> Result<bool> {
+    if let Results::Sampled(sampled) = stages.results {
+        for round in (1..=sampled.rounds()).map(Round) {
+            if !forward_once(machine, engine, stages, state, round, (stop, leave))? {
+                return Ok(false);
+            }
+            sampled.take(stages, round)?;
+        }
+        return Ok(true);
+    }
+    forward_once(machine, engine, stages, state, round, (stop, leave))
+}
+
+/// Runs the evaluation program once on all intervals, or on the micro-batches of `round`. Arguments and
+/// result are those of [`forward`].
+fn forward_once<M: Executor + ?Sized>(
     machine: &mut M,
     engine: &mut Engine,
     stages: &Stages<'_>,
@@ -134,7 +156,7 @@ pub(crate) fn forward<M: Executor + ?Sized>(
     }
     if reason == Reason::Stopped && stop.is_some() {
         // The evaluation was cancelled, so its tasks now run on this machine.
-        return forward(machine, engine, stages, state, round, (None, leave));
+        return forward_once(machine, engine, stages, state, round, (None, leave));
     }
     Ok(true)
 }
@@ -149,7 +171,7 @@ fn near(config: &Config, found: &Metrics) -> bool {
 /// Computes the metric on the training, validation and test rows from the scores of the last
 /// evaluation.
 pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
-    if let Some(fold) = &stages.fold {
+    if let Results::Folded(fold) = &stages.results {
         return Ok(fold.measured(stages.inputs, stages.inputs.metric));
     }
     with_scores(stages, |view| {
@@ -189,7 +211,7 @@ pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
     let (labels, split) = stages.inputs.learnt();
     let parts = [("test", &split.test), ("validation", &split.validation)];
     let part = parts.into_iter().find(|(_, ids)| !ids.is_empty()).map(|(part, ids)| (part, &ids[..]));
-    if let Some(fold) = &stages.fold {
+    if let Results::Folded(fold) = &stages.results {
         return Ok(part.and_then(|part| fold.quality(stages.inputs, part)));
     }
     with_scores(stages, |view| {
@@ -213,6 +235,10 @@ fn with_scores<T>(stages: &Stages<'_>, f: impl FnOnce(View<'_>) -> Result<T>) ->
         return hosts.with_scores(|scores, columns| {
             f(View::new(scores, scores.len().checked_div(columns).unwrap_or(0), columns))
         });
+    }
+    if let Results::Sampled(sampled) = stages.results {
+        let (columns, scores) = sampled.scores();
+        return f(View::new(&scores, scores.len().checked_div(columns).unwrap_or(0), columns));
     }
     let slot =
         stages.program.scores.ok_or_else(|| Error::Internal("the program has no scores".to_owned()))?;

@@ -6,6 +6,8 @@
 //! needs remain in memory. If the caller needs no scores, the scores of each piece are added to the
 //! metric as soon as they are computed ([`Fold`]). This does not change any result.
 
+mod sampled;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -17,12 +19,16 @@ use eciton_graph::metrics::{Folded, Terms};
 use eciton_kernel::{Layer, Targets};
 use eciton_planner::Placement;
 use eciton_program::{FusedStages, Program};
-use eciton_recipe::{Config, FusionChoice, Lanes, Metric, Part, Pipeline, RowFormat, TaskType};
+use eciton_recipe::{
+    Config, EvaluationMethod, FusionChoice, Lanes, Metric, Part, Pipeline, RowFormat, TaskType,
+};
 use eciton_tensor::{Buffer, Grid};
 use eciton_types::Round;
 
+use self::sampled::SamplePlan;
+pub(crate) use self::sampled::Sampled;
 use crate::data::{Inputs, Interval};
-use crate::driver::{Fold, RowStore, Stages, open_stages};
+use crate::driver::{Fold, Results, RowStore, Stages, open_stages};
 use crate::error::{Error, Result};
 use crate::hosts::Exchange;
 use crate::options::Options;
@@ -60,9 +66,11 @@ pub(crate) struct Keeps {
 
 impl Keeps {
     /// Decides which results must remain in memory for a caller that needs `asked`.
-    pub(crate) fn decide(asked: Asked, options: &Options, inputs: &Inputs) -> Self {
+    pub(crate) fn decide(asked: Asked, options: &Options, config: &Config, inputs: &Inputs) -> Self {
+        let never = config.evaluation.method == EvaluationMethod::None;
         let (asks, strips) = (options.scores || options.embeddings, options.strips.is_some());
         match asked {
+            _ if never => Self { scores: false, embeddings: false, strips },
             Asked::Nothing => Self { scores: false, embeddings: false, strips },
             Asked::Folder => {
                 Self { scores: asks || !has_tokens(inputs), embeddings: options.embeddings, strips }
@@ -98,6 +106,10 @@ pub(crate) struct EvaluationPlan {
     placed: bool,
     /// Folder of the files with the rows of all vertices. `None` if they are in memory.
     folder: Option<PathBuf>,
+    /// Micro-batches of an evaluation on samples. `None` if it reads all rows at once.
+    samples: Option<SamplePlan>,
+    /// True if the run is never evaluated.
+    never: bool,
 }
 
 impl EvaluationPlan {
@@ -124,14 +136,51 @@ impl EvaluationPlan {
             false => None,
         };
         let pieces = if passes { pieces(inputs) } else { None };
-        let (limited, placed, folder) = (None, false, None);
-        Ok(Self { program, spans, schedule, pieces, keeps, folded, limited, placed, folder })
+        let (limited, placed, folder, samples) = (None, false, None, None);
+        let never = config.evaluation.method == EvaluationMethod::None;
+        Ok(Self { program, spans, schedule, pieces, keeps, folded, limited, placed, folder, samples, never })
+    }
+
+    /// Changes the plan to an evaluation on samples, if `config` selects it. Such an evaluation stores no
+    /// embeddings.
+    ///
+    /// # Errors
+    /// Returns [`Error::Batch`] if the model gathers no rows in evaluations.
+    pub(crate) fn on_samples(mut self, config: &Config, inputs: &Inputs) -> Result<Self> {
+        if config.evaluation.method != EvaluationMethod::Sampled {
+            return Ok(self);
+        }
+        self.keeps.embeddings = false;
+        self.program = self.program.without_embeddings();
+        self.samples = Some(SamplePlan::new(&mut self.program, config, inputs, self.keeps.scores)?);
+        self.spans = FusedStages::from_program(&self.program, &FusionChoice::None)?;
+        self.schedule = self.spans.fuse(&self.program);
+        self.schedule.sample();
+        (self.pieces, self.folded) = (None, None);
+        Ok(self)
+    }
+
+    /// Returns the micro-batches per round of an evaluation on samples, or else the number of row
+    /// ranges.
+    pub(crate) fn steps(&self, inputs: &Inputs) -> u32 {
+        let intervals = || u32::try_from(self.intervals(inputs).len()).unwrap_or(u32::MAX);
+        self.samples.as_ref().map_or_else(intervals, SamplePlan::parts)
+    }
+
+    /// Returns true if the run is never evaluated, so that an evaluation needs no memory.
+    pub(crate) fn is_never(&self) -> bool {
+        self.never
+    }
+
+    /// Returns the size in bytes of the micro-batches and scores of an evaluation on samples.
+    pub(crate) fn sampled_bytes(&self, inputs: &Inputs) -> u64 {
+        self.samples.as_ref().map_or(0, |samples| samples.bytes(inputs))
     }
 
     /// Changes the plan so that the rows of all vertices are in files of `folder`, if rows remain
     /// after their step.
     pub(crate) fn in_files(mut self, folder: Option<PathBuf>) -> Self {
-        self.folder = folder.filter(|_| !self.folds() && !self.placed);
+        self.folder = folder.filter(|_| !self.folds() && !self.placed && self.samples.is_none());
         self
     }
 
@@ -261,13 +310,18 @@ impl EvaluationPlan {
     pub(crate) fn stages<'a>(
         &'a self,
         inputs: &'a Inputs,
-        rows: &'a RowStore,
-        layers: &'a [Option<Arc<Layer>>],
+        (rows, layers): (&'a RowStore, &'a [Option<Arc<Layer>>]),
+        (exchange, sampled): (Option<&'a Exchange>, Option<&'a Sampled>),
     ) -> Result<Stages<'a>> {
-        let fold = self.folded.map(|metric| Fold::new(metric, inputs, self.limited.clone())).transpose()?;
+        let results = match (sampled, self.folded) {
+            (Some(sampled), _) => Results::Sampled(sampled),
+            (None, Some(metric)) => Results::Folded(Fold::new(metric, inputs, self.limited.clone())?),
+            (None, None) => Results::Rows,
+        };
         let stages = open_stages(&self.program, inputs, rows, layers, None)?;
         let stages = stages.with_spans(&self.spans, &self.schedule).with_places(self.placed);
-        Ok(stages.with_pieces(self.pieces.as_deref()).with_fold(fold))
+        let stages = stages.with_hosts(exchange).with_batches(sampled.map(Sampled::batches));
+        Ok(stages.with_pieces(self.pieces.as_deref()).with_results(results))
     }
 }
 
@@ -326,6 +380,8 @@ pub(crate) struct Evaluation {
     pub engine: Engine,
     /// Exchange with the other hosts. `None` in a run on one host.
     pub exchange: Option<Exchange>,
+    /// Micro-batches and scores of an evaluation on samples.
+    pub sampled: Option<Sampled>,
 }
 
 impl Evaluation {
@@ -333,13 +389,12 @@ impl Evaluation {
     /// of the training. `others` are row stores that are not in use meanwhile, so their buffers are
     /// reused.
     pub(crate) fn new(
-        plan: EvaluationPlan,
+        mut plan: EvaluationPlan,
         inputs: &Inputs,
         ((settings, threads), lanes): ((eciton_engine::Settings, u32), Lanes),
         format: RowFormat,
         others: &[&RowStore],
     ) -> Result<Self> {
-        let intervals = plan.intervals(inputs);
         let settings = eciton_engine::Settings {
             first: Round(1),
             last: Round(1),
@@ -348,12 +403,15 @@ impl Evaluation {
             in_flight: plan.in_flight(threads),
             only_host_steps: false,
             eval_every: 1,
-            intervals: u32::try_from(intervals.len()).unwrap_or(u32::MAX),
+            intervals: plan.steps(inputs),
             ..settings
         };
         let engine = Engine::new(&plan.schedule, settings)?;
-        let cut = |intervals: &[Interval]| intervals.iter().map(|interval| interval.rows.clone()).collect();
-        let cut = vec![cut(intervals), cut(&inputs.graphs)];
+        let samples = plan.samples.take();
+        let cut = match &samples {
+            Some(samples) => samples.cut(),
+            None => inputs.cut(plan.intervals(inputs)),
+        };
         let rows = match (plan.folds(), plan.program.scores) {
             (true, Some(scores)) => RowStore::passing(scores, inputs.shape.classes, cut, format),
             (true, None) => return Err(Error::Internal("the evaluation computes no scores".to_owned())),
@@ -362,6 +420,7 @@ impl Evaluation {
                 RowStore::new(&plan.schedule, cut, rings, format, (others, inputs.own_rows(), plan.folder()))?
             }
         };
-        Ok(Self { plan, rows, engine, exchange: None })
+        let sampled = samples.map(|samples| Sampled::new(samples, inputs)).transpose()?;
+        Ok(Self { plan, rows, engine, exchange: None, sampled })
     }
 }

@@ -287,7 +287,9 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let half = if format == RowFormat::Bf16 { " as bf16" } else { "" };
     item("rows", format!("activations and gradients of all layers{half}{kept}"), rows_bytes(wanted, format));
     if let Some(own) = inputs.own_rows() {
-        let widths = program.stages.iter().flat_map(Stage::all).filter_map(|slot| {
+        let read = program.stages.iter().flat_map(Stage::all);
+        let read = read.filter(|&slot| program.domain_of(slot) == Domain::VERTICES);
+        let widths = read.filter_map(|slot| {
             Some(row_bytes(program.slots.get(slot.index())?.width, Buffers::format(program, slot, format)))
         });
         let others = rows.saturating_sub(own.len() as u64);
@@ -385,12 +387,14 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     }
     let evaluation = wanted.evaluation;
     let rows = evaluation.longest(inputs);
-    let held = match evaluation.is_placed() {
+    let held = match evaluation.is_placed() || evaluation.is_never() {
         // Workers store the rows between stages.
         true => 0,
         false => span_bytes(&evaluation.program, &evaluation.spans, rows, format) * u64::from(threads),
     };
     let folded = evaluation.folded_bytes(inputs, threads);
+    let detail = "features of the sampled rows, and scores of all rows".to_owned();
+    item("evaluation samples", detail, evaluation.sampled_bytes(inputs));
     let scores = if folded > 0 { "; scores in transit, and a term of the metric for each row" } else { "" };
     let detail = format!("{threads} times the intermediate results of {rows} rows{scores}");
     item("evaluation", detail, held + folded);
@@ -500,7 +504,7 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let Wanted { inputs, program, evaluation, config, .. } = *wanted;
     let (intervals, pipeline) = (inputs.intervals.len() as u32, &config.pipeline);
     let parts = program.apart.unwrap_or(intervals);
-    let pieces = evaluation.intervals(inputs).len() as u32;
+    let pieces = evaluation.steps(inputs);
     let own = config.workers.own();
     let residents = |program: &Program, (spans, schedule): (&FusedStages, &Program)| match own {
         true => Residents::passing(program, spans, schedule),
@@ -542,7 +546,7 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let kept = like(&assigned, schedule, training.as_ref(), (&at_once, parts));
     let mut slots: Vec<_> = kept.into_iter().flat_map(|(slot, kept)| (0..kept).map(move |_| slot)).collect();
     let mut spare = if pipeline.row_versions() > 1 { Vec::new() } else { slots.clone() };
-    if evaluation.folds() {
+    if evaluation.folds() || evaluation.is_never() {
         return slots;
     }
     let assigned = Buffers::assign(&evaluation.schedule, pieces, &Pipeline::default(), format);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use eciton_graph::dataset::{Dataset, VertexIds};
-use eciton_recipe::{Config, Data, LaneSettings, TaskType};
+use eciton_recipe::{Config, Data, EvaluationMethod, LaneSettings, TaskType};
 use eciton_runs::decisions::Known;
 use eciton_runs::provenance::warn_of_other_data;
 use eciton_runs::report::{Metrics, Quality, SeedReport, Silent, WorkersUsed};
@@ -87,7 +87,13 @@ fn restore(
     let mut config = run.config.clone();
     // Predictions always run on this machine, which costs nothing, wherever the run was trained.
     config.run_here();
-    config.batch = config.batch.for_predictions();
+    match config.evaluation.method {
+        EvaluationMethod::Sampled => {}
+        EvaluationMethod::Full | EvaluationMethod::None => {
+            config.evaluation.method = EvaluationMethod::Full;
+            config.batch = config.batch.for_predictions();
+        }
+    }
     Session::settle_class(&config)?;
     let (mut own, mut own_split) = (matches!(data, Shown::Run), true);
     if let Shown::Named(data) = data {
@@ -236,7 +242,8 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
     let own = matches!(data, Shown::Run);
     let (mut session, _) = restore(&opened, data, options, (Asked::Nothing, Purpose::Evaluate))?;
     let (metrics, quality) = session.judge(&mut Silent)?;
-    let recorded = opened.summary.seeds.first().map(SeedReport::written).filter(|_| own);
+    let recorded = opened.summary.seeds.first().map(SeedReport::written);
+    let recorded = recorded.filter(|recorded| own && recorded.is_measured());
     Ok(Evaluation {
         dataset: session.inputs.dataset.name.clone(),
         model: session.program.model.name(),

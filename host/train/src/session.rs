@@ -31,7 +31,7 @@ use self::machine::{machine, tuning};
 use crate::batch::{Batches, RowBatches, Source};
 use crate::budget::Budget;
 use crate::checkpoint::{Fingerprint, Point};
-use crate::data::{Inputs, Interval};
+use crate::data::Inputs;
 use crate::doubt::Doubts;
 use crate::driver::{
     self, Checkpointer, Counts, Epochs, RowStore, State, Trained, Training, Tuning, open_stages,
@@ -273,11 +273,9 @@ impl Session {
         if let Some(tuning) = &mut tuning {
             tuning.begin(&mut *machine);
         }
-        let rows = |intervals: &[Interval]| intervals.iter().map(|interval| interval.rows.clone()).collect();
-        let cut = || vec![rows(&inputs.intervals), rows(&inputs.graphs)];
         let parts = match program.apart {
-            None => cut(),
-            Some(_) => [Domain::VERTICES, Domain::GRAPHS]
+            None => inputs.cut(&inputs.intervals),
+            Some(_) => [Domain::VERTICES, Domain::GRAPHS, Domain::ATOMS]
                 .map(|domain| {
                     let each = program.rows(domain) as usize / intervals.max(1) as usize;
                     (0..intervals as usize).map(|part| part * each..(part + 1) * each).collect()
@@ -457,7 +455,8 @@ impl Session {
         let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, last));
         let stages = open_stages(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?;
         let evaluation = self.limited.as_mut().unwrap_or(&mut self.evaluation);
-        let Evaluation { plan, rows, engine: evaluator, exchange } = evaluation;
+        let Evaluation { plan, rows, engine: evaluator, exchange, sampled } = evaluation;
+        let others = (exchange.as_ref(), sampled.as_ref());
         let mut training = Training {
             stages: stages
                 .with_spans(&self.spans, &self.schedule)
@@ -465,7 +464,7 @@ impl Session {
                 .with_passing(self.weights.owners().have_parameters())
                 .with_batches(batches)
                 .with_hosts(self.exchange.as_ref()),
-            evaluation: plan.stages(&self.inputs, rows, &self.layers)?.with_hosts(exchange.as_ref()),
+            evaluation: plan.stages(&self.inputs, (rows, &self.layers), others)?,
             evaluator,
             plan: driver::Plan {
                 config,
@@ -499,8 +498,9 @@ impl Session {
     /// Returns the quality of the model from the scores of the last evaluation. Returns `None` if
     /// these scores were not stored.
     pub(crate) fn quality(&self) -> Result<Option<Quality>> {
-        let Evaluation { plan, rows, exchange, .. } = &self.evaluation;
-        let stages = plan.stages(&self.inputs, rows, &self.layers)?.with_hosts(exchange.as_ref());
+        let Evaluation { plan, rows, exchange, sampled, .. } = &self.evaluation;
+        let others = (exchange.as_ref(), sampled.as_ref());
+        let stages = plan.stages(&self.inputs, (rows, &self.layers), others)?;
         if plan.folds() { Ok(None) } else { driver::quality(&stages) }
     }
 
@@ -511,8 +511,9 @@ impl Session {
         other: Option<&mut Evaluation>,
         observer: &mut dyn Observer,
     ) -> Result<(Metrics, Option<Quality>)> {
-        let Evaluation { plan, rows, engine, exchange } = other.unwrap_or(&mut self.evaluation);
-        let stages = plan.stages(&self.inputs, rows, &self.layers)?.with_hosts(exchange.as_ref());
+        let Evaluation { plan, rows, engine, exchange, sampled } = other.unwrap_or(&mut self.evaluation);
+        let others = (exchange.as_ref(), sampled.as_ref());
+        let stages = plan.stages(&self.inputs, (rows, &self.layers), others)?;
         let (weights, counts) = (&mut self.weights, (&mut self.counts, &mut self.doubts));
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
         driver::give(&mut *self.machine, &mut state)?;
@@ -745,6 +746,11 @@ impl Session {
         let program = &evaluation.plan.program;
         let scores = program.scores.ok_or_else(|| Error::Internal("the program has no scores".to_owned()))?;
         let embeddings = program.embeddings.filter(|_| embeddings);
+        if let Some(sampled) = &evaluation.sampled {
+            let (columns, scores) = sampled.scores();
+            let scores = self.inputs.vertices.rows_back(scores.to_vec(), columns)?;
+            return Ok(Predicted { scores, embeddings: None });
+        }
         if let Some(exchange) = &evaluation.exchange {
             if embeddings.is_some() {
                 let text = "embeddings of all rows are on no single host; train on one host, or predict with \

@@ -7,11 +7,11 @@ use std::time::Instant;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::graphs::Graphs;
 use eciton_graph::mapping;
-use eciton_recipe::Config;
+use eciton_recipe::{Config, EvaluationMethod};
 use eciton_runs::picture;
 use eciton_runs::provenance::{Provenance, recipe_digest};
 use eciton_runs::report::{
-    BestEpoch, EpochReport, Observer, SeedReport, Silent, Started, Summary, Target, mean, spread,
+    BestEpoch, EpochReport, Metrics, Observer, SeedReport, Silent, Started, Summary, Target, mean, spread,
 };
 use eciton_runs::run_folder::model::digest_of;
 use eciton_runs::run_folder::{
@@ -388,6 +388,9 @@ impl Run<'_> {
         // The scores of the last epoch are still stored if that epoch was evaluated.
         let (metrics, mut quality) = match last.metrics.filter(|_| trained.scored) {
             Some(metrics) => (metrics, session.quality()?.or_else(|| trained.quality.clone())),
+            None if self.config.evaluation.method == EvaluationMethod::None => {
+                (Metrics { metric: session.inputs.metric, ..Metrics::default() }, None)
+            }
             None => session.judge(observer)?,
         };
         let kept = trained.best.as_ref().filter(|best| best.step != last.step);

@@ -96,6 +96,73 @@ fn an_evaluation_in_a_file_has_the_bits_of_one_in_memory() {
     }
 }
 
+/// Settings of evaluations on samples.
+const SAMPLED_EVALUATIONS: [&[&str]; 5] = [
+    &["batch.sampler=neighbours", "model.kind=gcn"],
+    &["batch.sampler=neighbours", "model.kind=gat", "model.heads=2", "run.order=rabbit"],
+    &["batch.sampler=neighbours", "model.kind=sage", "model.norm=batch", "run.row_storage=bf16"],
+    &["batch.sampler=neighbours", "model.kind=mlp", "model.layers=1", "data.task=link-prediction"],
+    &["batch.sampler=neighbours", "model.kind=sage", "data.task=link-prediction", "batch.micro=6"],
+];
+
+#[test]
+fn an_evaluation_on_samples_of_all_neighbours_is_that_of_all_rows() {
+    for settings in SAMPLED_EVALUATIONS {
+        let of = |more: &[&str]| {
+            let batch = ["batch.rows=50", "batch.fan_out=-1", "run.eval_every=1"];
+            let mut trainer = trained(&config(2, &[settings, &batch, more].concat()));
+            let history: Vec<_> = trainer.history().iter().map(|report| report.metrics).collect();
+            (trainer.model_digest().unwrap(), history, trainer.predict().unwrap())
+        };
+        if settings.contains(&"model.kind=mlp") {
+            let config = config(2, &[settings, &["batch.rows=50", "evaluation.method=sampled"]].concat());
+            let dataset = eciton_train::load(&config.data).unwrap();
+            let text = Trainer::new(&config, &options(), dataset).map(|_| ()).unwrap_err().to_string();
+            assert!(text.contains("evaluation of this model reads each row alone"), "{text}");
+            continue;
+        }
+        let (digest, full, scores) = of(&[]);
+        let sampled = of(&["evaluation.method=sampled", "run.threads=1"]);
+        assert_eq!(sampled.0, digest, "{settings:?}");
+        let limit = if settings.contains(&"run.row_storage=bf16") { 0.05 } else { 1e-4 };
+        let furthest = scores.iter().zip(&sampled.2).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(furthest < limit, "{settings:?}: scores are {furthest} apart");
+        for (full, sampled) in full.iter().zip(&sampled.1) {
+            let (full, sampled) = (full.unwrap().test.unwrap(), sampled.unwrap().test.unwrap());
+            assert!((full - sampled).abs() < 0.01, "{settings:?}: {full} and {sampled}");
+        }
+        assert_eq!(of(&["evaluation.method=sampled"]), sampled, "{settings:?}");
+    }
+}
+
+#[test]
+fn shadow_is_evaluated_as_it_trains() {
+    let of = |more: &[&str]| {
+        let shadow = ["batch.sampler=shadow-khop", "batch.rows=70", "batch.fan_out=5", "run.order=degree"];
+        let mut trainer = trained(&config(3, &[&shadow, more].concat()));
+        (trainer.evaluate().unwrap(), trainer.predict().unwrap())
+    };
+    let (full, sampled) = (of(&[]), of(&["evaluation.method=sampled"]));
+    assert_ne!(full.1, sampled.1);
+    assert_eq!(of(&["evaluation.method=sampled", "run.threads=1", "batch.prefetch=0"]), sampled);
+    assert!((full.0.test.unwrap() - sampled.0.test.unwrap()).abs() < 0.2, "{full:?} {sampled:?}");
+}
+
+#[test]
+fn a_run_without_evaluations_has_no_metrics() {
+    let none = ["batch.sampler=neighbours", "batch.rows=50", "evaluation.method=none"];
+    let (summary, reports) = train_reports(&config(3, &none), &options()).unwrap();
+    assert!(reports.len() == 3 && reports.iter().all(|report| report.metrics.is_none()));
+    assert!(summary.test_metric.is_none() && !summary.seeds[0].metrics.is_measured());
+    assert_eq!(summary.model_digest, digest(3, &none[..2]));
+    for (more, part) in [("run.patience=2", "run.patience"), ("run.until=\"test=0.5\"", "run.until")] {
+        let text = config(3, &[&none[..], &[more]].concat()).check().unwrap_err().to_string();
+        assert!(text.contains(part) && text.contains("requires evaluations"), "{text}");
+    }
+    let text = config(1, &["evaluation.method=sampled"]).check().unwrap_err().to_string();
+    assert!(text.contains("batch.sampler"), "{text}");
+}
+
 #[test]
 fn a_run_reports_its_batches() {
     let of = |settings: &[&str]| train(&config(1, settings), &options()).unwrap().0.batches;
@@ -491,6 +558,61 @@ fn samples_without_a_training_are_those_of_its_batches() {
     }
     let none = Samples::new(&cora(1), None, &options()).map(|_| ()).unwrap_err().to_string();
     assert!(none.contains("--batch") && none.contains("--sampler"), "{none}");
+}
+
+#[test]
+fn neighbours_drawn_by_weight_have_the_sum_of_all_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+    // Edge weights 0, 0.5, 1 and 1.5.
+    let weight = |at: u32| f64::from(at % 4) / 2.0;
+    let edge = |at: u32| (at % 60, (at * 7 + 3) % 60, weight(at));
+    let edges: String = (0..500)
+        .map(|at| {
+            let (s, t, w) = edge(at);
+            format!("{s},{t},{w}\n")
+        })
+        .collect();
+    write("edges.csv", format!("source,target,strength\n{edges}"));
+    write(
+        "features.csv",
+        format!("id,a\n{}", (0..60).map(|at| format!("{at},{}.5\n", at % 5)).collect::<String>()),
+    );
+    write(
+        "labels.csv",
+        format!("id,class\n{}", (0..60).map(|at| format!("{at},c{}\n", at % 2)).collect::<String>()),
+    );
+    let of = |settings: &[&str]| {
+        let mut config = config(1, &["batch.sampler=neighbours", "batch.rows=20", "model.layers=1"]);
+        config.data = Data { source: folder.path().display().to_string(), ..Data::default() };
+        settings.iter().for_each(|setting| config.set(setting).unwrap());
+        let samples = Samples::new(&config, None, &options())?;
+        samples.draw(1..samples.facts().updates + 1)
+    };
+    let weighted = ["model.edge_weights=strength", "batch.by_weight=true"];
+    let all = of(&["model.edge_weights=strength", "batch.fan_out=-1"]).unwrap();
+    let sums = |samples: &[eciton_train::Sample]| {
+        let mut sums = std::collections::BTreeMap::new();
+        for sample in samples {
+            let weights = sample.edge_weights.as_ref().unwrap();
+            for (&end, weight) in sample.ends.iter().zip(weights) {
+                *sums.entry(sample.vertices[end as usize]).or_insert(0.0) += f64::from(*weight);
+            }
+        }
+        sums
+    };
+    let expected = sums(&all);
+    for more in [&["batch.fan_out=3"][..], &["batch.fan_out=3", "batch.replace=true"], &["batch.fan_out=-1"]]
+    {
+        let drawn = of(&[&weighted, more].concat()).unwrap();
+        let found = sums(&drawn);
+        assert_eq!(found.len(), expected.len());
+        for (vertex, sum) in &found {
+            assert!((sum - expected[vertex]).abs() < 1e-4, "{more:?}: vertex {vertex}, {sum}");
+        }
+    }
+    let text = of(&["batch.by_weight=true"]).unwrap_err().to_string();
+    assert!(text.contains("set model.edge_weights"), "{text}");
 }
 
 #[test]

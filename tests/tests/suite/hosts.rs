@@ -38,15 +38,20 @@ fn on_hosts(config: &Config, count: u32, seed: u64) -> (String, Vec<u64>) {
 
 #[test]
 fn several_hosts_compute_the_bits_of_one() {
-    for (model, mode) in [("gcn", Mode::Pipe), ("gat", Mode::Sync)] {
+    for (model, mode) in [
+        (&["model.kind=gcn"][..], Mode::Pipe),
+        (&["model.kind=gat"], Mode::Sync),
+        (&["model.kind=sage", "model.norm=batch", "run.row_storage=bf16"], Mode::Sync),
+        (&["model.kind=gcn", "model.norm=pair", "model.layers=3", "model.residual=true"], Mode::Pipe),
+    ] {
         let mut config = cora(6);
-        config.set(&format!("model.kind={model}")).unwrap();
+        model.iter().for_each(|setting| config.set(setting).unwrap());
         (config.run.threads, config.run.intervals) = (Some(1), Some(8));
         config.pipeline = Pipeline { mode, ..Pipeline::default() };
         let wanted = on_hosts(&config, 1, 0);
         for (count, seed) in [(2, 11), (4, 12)] {
-            println!("{model}, {mode:?}, {count} hosts, seed {seed}");
-            assert_eq!(on_hosts(&config, count, seed), wanted, "{model}, {mode:?}, {count} hosts");
+            println!("{model:?}, {mode:?}, {count} hosts, seed {seed}");
+            assert_eq!(on_hosts(&config, count, seed), wanted, "{model:?}, {mode:?}, {count} hosts");
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Sampling methods that start at target vertices, which are GraphSAGE's neighbour sampling and the
 //! ShaDow k-hop sampler.
 
+use std::sync::Arc;
+
 use super::room::{Lists, Room, ask_ahead};
 use super::{SampleKey, Subgraph, refused};
 use crate::adjacency::Graph;
 use crate::error::Result;
+use crate::random::SplitMix64;
 
 /// Numbers of incoming edges that are drawn for a row.
 #[derive(Debug)]
@@ -13,6 +16,42 @@ pub(super) struct FanOut {
     most: Vec<u32>,
     /// True if edges are drawn with replacement.
     replace: bool,
+    /// Weight of each edge in the order of the in-lists, to which neighbours are drawn in proportion.
+    /// `None` if they are drawn uniformly.
+    weights: Option<Arc<Vec<f32>>>,
+}
+
+/// Draws up to `most` positions of a list in proportion to `weights`, which are finite and not
+/// negative. Positions of weight 0 are never drawn. Without `replace`, the positions are drawn one after
+/// the other from those that are left (Efraimidis and Spirakis, "Weighted random sampling with a
+/// reservoir", 2006).
+fn by_weight(random: &mut SplitMix64, (most, replace): (u32, bool), weights: &[f32], chosen: &mut Vec<u32>) {
+    chosen.clear();
+    // In (0, 1).
+    let mut unit = || ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    let positive = (0..).zip(weights).filter(|(_, weight)| **weight > 0.0);
+    if replace {
+        let (positions, sums): (Vec<u32>, Vec<f64>) = positive
+            .scan(0.0, |sum, (at, &weight)| {
+                *sum += f64::from(weight);
+                Some((at, *sum))
+            })
+            .unzip();
+        let Some(&all) = sums.last() else { return };
+        chosen.extend((0..most).map(|_| {
+            let wanted = unit() * all;
+            positions[sums.partition_point(|&sum| sum <= wanted).min(sums.len() - 1)]
+        }));
+        return;
+    }
+    let mut keys: Vec<(f64, u32)> =
+        positive.map(|(at, &weight)| (-unit().ln() / f64::from(weight), at)).collect();
+    let most = most as usize;
+    if most < keys.len() {
+        keys.select_nth_unstable_by(most, |a, b| a.0.total_cmp(&b.0));
+        keys.truncate(most);
+    }
+    chosen.extend(keys.into_iter().map(|(_, at)| at));
 }
 
 impl FanOut {
@@ -23,7 +62,12 @@ impl FanOut {
         if most.contains(&0) {
             return Err(refused("a fan-out", 0, "at least 1"));
         }
-        Ok(Self { most, replace })
+        Ok(Self { most, replace, weights: None })
+    }
+
+    /// Changes the law so that neighbours are drawn in proportion to the weights of edges.
+    pub(super) fn by_weight(self, weights: Arc<Vec<f32>>) -> Self {
+        Self { weights: Some(weights), ..self }
     }
 
     /// Returns the maximum number of rows in a sample with `targets` targets.
@@ -62,13 +106,17 @@ impl FanOut {
                 keys.clear();
                 let mut chosen = std::mem::take(&mut room.chosen);
                 let (mut random, length) = (key.stream_of(row), list.len() as u32);
-                match self.replace {
-                    true => {
+                match (&self.weights, self.replace) {
+                    (Some(weights), replace) => {
+                        let own = &weights[from as usize..from as usize + list.len()];
+                        by_weight(&mut random, (fan_out, replace), own, &mut chosen);
+                    }
+                    (None, true) => {
                         chosen.clear();
                         let draws = if list.is_empty() { 0 } else { fan_out };
                         chosen.extend((0..draws).map(|_| random.below(u64::from(length)) as u32));
                     }
-                    false => room.choose(&mut random, fan_out, length, &mut chosen),
+                    (None, false) => room.choose(&mut random, fan_out, length, &mut chosen),
                 }
                 for &position in &chosen {
                     let source = list[position as usize];
@@ -128,5 +176,48 @@ impl FanOut {
         let hops = vec![ids.len() as u32];
         let (incoming, edges) = lists.finish();
         Subgraph { ids, hops, incoming, edges, targets: Some(places) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_drawn_in_proportion_to_weights() {
+        let seed = 47;
+        println!("seed {seed}");
+        let (mut random, mut chosen) = (SplitMix64::new(seed), Vec::new());
+        let weights = [1.0, 0.0, 3.0, 4.0, 2.0];
+        let share = |at: usize| f64::from(weights[at]) / 10.0;
+        let draws = 40_000;
+        let mut counts = [[0.0; 5]; 2];
+        for _ in 0..draws {
+            for (replace, counts) in [true, false].into_iter().zip(&mut counts) {
+                by_weight(&mut random, (2, replace), &weights, &mut chosen);
+                assert_eq!(chosen.len(), 2);
+                assert!(replace || chosen[0] != chosen[1]);
+                chosen.iter().for_each(|&at| counts[at as usize] += 1.0);
+            }
+        }
+        for at in 0..5 {
+            // The second of two draws without replacement is from those that are left.
+            let later: f64 =
+                (0..5).filter(|&of| of != at).map(|of| share(of) * share(at) / (1.0 - share(of))).sum();
+            for (counts, expected) in counts.iter().zip([2.0 * share(at), share(at) + later]) {
+                let away = (counts[at] / f64::from(draws) - expected).abs();
+                assert!(
+                    away < 5.0 * (expected / f64::from(draws)).sqrt() + 1e-12,
+                    "{at}: {counts:?}, {expected}"
+                );
+            }
+        }
+        by_weight(&mut random, (9, false), &weights, &mut chosen);
+        chosen.sort_unstable();
+        assert_eq!(chosen, [0, 2, 3, 4], "all that can be drawn");
+        for replace in [true, false] {
+            by_weight(&mut random, (9, replace), &[0.0; 3], &mut chosen);
+            assert!(chosen.is_empty());
+        }
     }
 }

@@ -1,9 +1,11 @@
-//! Norms over all rows of a domain, such as batch normalisation. They have one forward stage and
-//! two backward stages in common.
+//! Norms over all rows of a domain, such as batch normalisation. They have two forward stages and
+//! three backward stages in common.
 //!
-//! The first backward step writes, row by row, the values whose means the norm needs. The second
-//! step reads these rows of all intervals. The implementation is in `driver/op/moments.rs` of
-//! `eciton-train`.
+//! The first forward step computes the moments of each atom (block of consecutive rows) of its interval.
+//! The second one reads the moments of all atoms, and normalises the rows of its interval. The first
+//! backward step writes, row by row, the values whose means the norm needs. The second one sums them by
+//! atom, and the third one reads the sums of all atoms. So steps read no rows of other intervals, and
+//! hosts exchange a row per atom. The implementation is in `driver/op/moments.rs` of `eciton-train`.
 
 use super::{Made, Node, Opens, Operator};
 use crate::error::Result;
@@ -26,6 +28,12 @@ pub(super) struct OverRows {
     pub(super) running: &'static [(&'static str, f32)],
 }
 
+/// Number of f32 values in the row of an atom with the number of its rows and `values` f64 values. Each
+/// f64 is the sum of two f32.
+fn atom_width(values: u32) -> u32 {
+    values.saturating_add(1).saturating_mul(2)
+}
+
 impl OverRows {
     fn stage(
         &self,
@@ -36,7 +44,7 @@ impl OverRows {
         written: SlotId,
     ) -> Stage {
         let name = format!("{} {} {step}", self.word, node.layer);
-        let mut stage = to.stage(made.operation, phase, name, to.domain(node));
+        let mut stage = to.stage(made.operation, phase, name, to.domain_of(written));
         stage.exact = true;
         stage.writes = vec![Some(written)];
         // A few operations per value, for the interval's rows and its share of all moments.
@@ -52,10 +60,18 @@ impl Operator for OverRows {
 
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {
         let width = to.network.width(node.inputs[0]);
+        let runs = !to.training && !self.running.is_empty();
+        let moments = (!runs).then(|| {
+            let moments = to.of_atoms(node, atom_width(width.saturating_mul(2)));
+            let mut stage = self.stage(to, node, made, (Phase::Forward, "moments"), moments);
+            stage.read([made.inputs[0]], Scope::Own, Port::Input);
+            to.push(stage);
+            moments
+        });
         made.outputs = vec![to.made(node, vec![width])];
         let mut forward = self.stage(to, node, made, (Phase::Forward, "forward"), made.outputs[0]);
-        let own = !to.training && !self.running.is_empty();
-        forward.read([made.inputs[0]], if own { Scope::Own } else { Scope::All }, Port::Input);
+        forward.read([made.inputs[0]], Scope::Own, Port::Input);
+        forward.read(moments, Scope::All, Port::Stashed);
         to.push(forward);
     }
 
@@ -66,10 +82,15 @@ impl Operator for OverRows {
         targets.read([made.outputs[0]], Scope::Own, Port::Output);
         targets.read([gradient], Scope::Own, Port::Gradient);
         to.push(targets);
+        let sums = to.of_atoms(node, atom_width((self.turned)(width)));
+        let mut stage = self.stage(to, node, made, (Phase::BackwardTargets, "sums"), sums);
+        stage.read([turned], Scope::Own, Port::Stashed);
+        to.push(stage);
         let back = to.back(node, vec![width]);
         let mut sources = self.stage(to, node, made, (Phase::BackwardSources, "backward"), back);
         sources.read([made.outputs[0]], Scope::Own, Port::Output);
-        sources.read([turned], Scope::All, Port::Stashed);
+        sources.read([turned], Scope::Own, Port::Stashed);
+        sources.read([sums], Scope::All, Port::Stashed);
         to.push(sources);
         to.contribute(&node.inputs, &[Some(back)])
     }

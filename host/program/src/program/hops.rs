@@ -1,4 +1,4 @@
-//! Number of gathers between a stage's rows and the loss.
+//! Number of gathers between a stage's rows and the loss, or the scores of an evaluation program.
 //!
 //! The rows of a micro-batch are in the order of hops: training rows first, then their neighbours,
 //! and so on. A layer therefore computes a prefix of the rows. A stage that is h gathers before the
@@ -20,12 +20,14 @@ pub struct Hops {
 }
 
 impl Hops {
-    /// Counts the gathers of a program. All counts of an evaluation program are 0, because it has
-    /// no loss.
+    /// Counts the gathers of a program. In an evaluation program, which has no loss, they are counted
+    /// from its scores.
     #[must_use]
     pub fn from_program(program: &Program) -> Self {
         let mut hops = Self { stages: vec![0; program.stages.len()], slots: vec![0; program.slots.len()] };
-        let Some(loss) = program.loss() else { return hops };
+        let writes = |stage: &Stage| stage.writes().any(|slot| Some(slot) == program.scores);
+        let scores = || program.stages.iter().position(writes).map(|at| StageId(at as u16));
+        let Some(loss) = program.loss().or_else(scores) else { return hops };
         // Number of gathers at the forward stage of each operation.
         let mut operations = vec![0; program.operations.len()];
         for at in (0..=loss.index()).rev() {

@@ -589,7 +589,7 @@ fn models_of_too_many_operations_are_refused() {
 }
 
 #[test]
-fn batch_normalisation_reads_all_rows_once_forward_and_once_backward() {
+fn batch_normalisation_reads_all_atoms_once_forward_and_once_backward() {
     let found = program(
         "hidden = 4\n[[layers]]\nkernel = \"linear\"\nnorm = \"batch\"\n[[layers]]\nkernel = \"linear\"\n",
         Rewrites::default(),
@@ -598,25 +598,29 @@ fn batch_normalisation_reads_all_rows_once_forward_and_once_backward() {
         sketch(&found),
         [
             "linear 0 Forward 0>1",
-            "batch forward all of 1>2",
-            "normalise 0 Forward 2>3",
-            "linear 1 Forward 3>4",
-            "head 2 Loss 4>5",
-            "linear 1 Backward 3,5>6",
-            "normalise 0 Backward 2,6>7",
-            "batch turn 2,7>8",
-            "batch backward 2,all of 8>9",
-            "linear 0 Backward 0,9>",
+            "batch moments 1>2",
+            "batch forward 1,all of 2>3",
+            "normalise 0 Forward 3>4",
+            "linear 1 Forward 4>5",
+            "head 2 Loss 5>6",
+            "linear 1 Backward 4,6>7",
+            "normalise 0 Backward 3,7>8",
+            "batch turn 3,8>9",
+            "batch sums 9>10",
+            "batch backward 3,9,all of 10>11",
+            "linear 0 Backward 0,11>",
         ]
     );
-    assert_eq!(found.slots[8].width, 8);
+    // Two values per column, and the number of rows.
+    assert_eq!([9, 10, 2].map(|slot: usize| found.slots[slot].width), [8, 18, 18]);
+    assert!([2, 10].iter().all(|&slot: &usize| found.slots[slot].domain == Domain::ATOMS));
     let bias =
         |parameter: &Parameter| parameter.name.starts_with("layers.0.") && parameter.name.ends_with("bias");
     assert!(!found.parameters.iter().any(bias), "it would go with the mean");
 }
 
 #[test]
-fn pair_norm_is_three_stages_and_trains_nothing() {
+fn pair_norm_is_five_stages_and_trains_nothing() {
     let text =
         "hidden = 4\n[[layers]]\nkernel = \"sage\"\nnorm = \"pair\"\n[[layers]]\nkernel = \"linear\"\n";
     let found = program(&text.replace("sage", "linear"), Rewrites::default());
@@ -624,16 +628,18 @@ fn pair_norm_is_three_stages_and_trains_nothing() {
         sketch(&found),
         [
             "linear 0 Forward 0>1",
-            "pair forward all of 1>2",
-            "linear 1 Forward 2>3",
-            "head 2 Loss 3>4",
-            "linear 1 Backward 2,4>5",
-            "pair turn 2,5>6",
-            "pair backward 2,all of 6>7",
-            "linear 0 Backward 0,7>",
+            "pair moments 1>2",
+            "pair forward 1,all of 2>3",
+            "linear 1 Forward 3>4",
+            "head 2 Loss 4>5",
+            "linear 1 Backward 3,5>6",
+            "pair turn 3,6>7",
+            "pair sums 7>8",
+            "pair backward 3,7,all of 8>9",
+            "linear 0 Backward 0,9>",
         ]
     );
-    assert_eq!(found.slots[6].width, 5, "a gradient, and its product with the row");
+    assert_eq!(found.slots[7].width, 5, "a gradient, and its product with the row");
     let of = |text: &str| -> Vec<String> {
         let all = program(text, Rewrites::default()).parameters;
         all.into_iter().map(|parameter| parameter.name).filter(|name| name.starts_with("layers.0.")).collect()

@@ -25,6 +25,8 @@ pub(super) const BATCH: &[Key<Batch>] = &[
         .flag("fan-out", "N,N,...", Group::Batches),
     key("replace", "Draw neighbours with replacement, with the sampler neighbours", value!(flag => replace))
         .also(&["replacement", "with_replacement"]),
+    key("by_weight", "Draw neighbours in proportion to model.edge_weights, with the sampler neighbours", value!(flag => by_weight))
+        .also(&["weighted", "weight_attr", "prob"]),
     key("drop_last", "Leave out the last batch of an epoch if it has fewer rows than the others", value!(flag => drop_last)),
     key("vertex_weight", "Weight to which the sampler vertex draws vertices in proportion", value!(choice(VertexWeight::ALL) => vertex_weight)),
     key("frontier", "Number of vertices of the frontier sampler's frontier, at most the rows of a micro-batch", value!(some integer32(1, MAX_ROWS) => frontier))

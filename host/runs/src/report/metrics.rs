@@ -21,6 +21,12 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    /// Returns true if the metric has a value on any part of the data.
+    #[must_use]
+    pub const fn is_measured(&self) -> bool {
+        self.train.is_some() || self.validation.is_some() || self.test.is_some()
+    }
+
     /// Returns the value on a part of the data. Returns `None` if there is none.
     #[must_use]
     pub fn value_on(&self, part: Part) -> Option<f64> {

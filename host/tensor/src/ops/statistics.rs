@@ -1,10 +1,22 @@
 //! Means and variances of columns over many rows, from blocks of rows (Chan, Golub and LeVeque 1979).
 //!
-//! The blocks are fixed ranges of [`BLOCK`] rows, and are merged in their order. So the results do not
-//! depend on the threads that compute the blocks, or on how rows are cut into pieces.
+//! If the blocks are fixed and are merged in their order, the results do not depend on the threads that
+//! compute the blocks, or on how rows are cut into pieces. The statistics of a block may be stored in a
+//! row of f32 values, where each f64 is the sum of two f32 with 48 significant bits.
 
-/// Number of rows of a block. The last block may have fewer.
-pub const BLOCK: usize = 1024;
+/// Stores f64 values in `row`, each as two f32 of which the second is the rest of the first. Values that
+/// do not fit into the row are left out.
+fn store(values: impl Iterator<Item = f64>, row: &mut [f32]) {
+    for (value, pair) in values.zip(row.chunks_exact_mut(2)) {
+        pair[0] = value as f32;
+        pair[1] = (value - f64::from(pair[0])) as f32;
+    }
+}
+
+/// Returns the values that [`store`] has stored.
+fn load(row: &[f32]) -> impl Iterator<Item = f64> + '_ {
+    row.chunks_exact(2).map(|pair| f64::from(pair[0]) + f64::from(pair[1]))
+}
 
 /// Mean of each column over some rows, and the sum of squared distances from it.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +45,22 @@ impl Statistics {
             }
         }
         Self { rows: count, mean, squares }
+    }
+
+    /// Stores the statistics in a row of 4 * columns + 2 values.
+    pub fn store(&self, row: &mut [f32]) {
+        let values = self.mean.iter().chain(&self.squares);
+        store(std::iter::once(self.rows as f64).chain(values.copied()), row);
+    }
+
+    /// Loads statistics of `columns` columns that [`Statistics::store`] has stored. If the row has fewer
+    /// values, the missing ones are left out.
+    #[must_use]
+    pub fn load(columns: usize, row: &[f32]) -> Self {
+        let mut values = load(row);
+        let rows = values.next().unwrap_or(0.0) as u64;
+        let mean = values.by_ref().take(columns).collect();
+        Self { rows, mean, squares: values.take(columns).collect() }
     }
 
     /// Adds the rows of `more`.
@@ -110,6 +138,19 @@ impl ColumnSums {
         sums
     }
 
+    /// Stores the sums in a row of 2 * columns + 2 values.
+    pub fn store(&self, row: &mut [f32]) {
+        store(std::iter::once(self.rows as f64).chain(self.sums.iter().copied()), row);
+    }
+
+    /// Loads sums of `columns` columns that [`ColumnSums::store`] has stored.
+    #[must_use]
+    pub fn load(columns: usize, row: &[f32]) -> Self {
+        let mut values = load(row);
+        let rows = values.next().unwrap_or(0.0) as u64;
+        Self { rows, sums: values.take(columns).collect() }
+    }
+
     /// Adds the rows of `more`.
     pub fn merge(&mut self, more: &Self) {
         self.rows += more.rows;
@@ -144,6 +185,23 @@ mod tests {
             }
         }
         assert_eq!(Statistics::empty(2).variances().collect::<Vec<_>>(), [0.0; 2]);
+    }
+
+    #[test]
+    fn stored_statistics_have_48_bits() {
+        let values: Vec<f32> = (0..60).map(|at| 1000.0 + ((at * 37) % 23) as f32 * 0.7).collect();
+        let all = Statistics::from_rows(3, values.chunks_exact(3));
+        let mut row = [0.0; 14];
+        all.store(&mut row);
+        let loaded = Statistics::load(3, &row);
+        assert_eq!(loaded.rows(), 20);
+        let near = |a: f64, b: f64| (a - b).abs() <= a.abs() / (1u64 << 47) as f64;
+        assert!(loaded.means().iter().zip(all.means()).all(|(a, b)| near(*a, *b)));
+        assert!(loaded.variances().zip(all.variances()).all(|(a, b)| near(a, b)));
+        let sums = ColumnSums::from_rows(3, values.chunks_exact(3));
+        let mut row = [0.0; 8];
+        sums.store(&mut row);
+        assert!(ColumnSums::load(3, &row).means().zip(sums.means()).all(|(a, b)| near(a, b)));
     }
 
     /// The wanted values are those of PyTorch 2.15, `BatchNorm1d(2)` after two forward passes.

@@ -37,6 +37,8 @@ pub(crate) struct Part {
 #[derive(Debug)]
 pub(crate) struct Level {
     pub interval: Interval,
+    /// Atoms (blocks of consecutive rows) of the interval, or of the graphs if these are more.
+    pub atoms: Interval,
     pub lists: Arc<PartLists>,
 }
 
@@ -121,12 +123,13 @@ impl Part {
         self.levels.get(hops).or_else(|| self.levels.last())
     }
 
-    /// Returns the rows of a domain (vertices or graphs) that are at most `hops` gathers away from the
+    /// Returns the rows of a domain (vertices, graphs or atoms) that are at most `hops` gathers away from the
     /// loss.
     pub(crate) fn interval(&self, domain: DomainId, hops: usize) -> Option<&Interval> {
-        match domain == Domain::GRAPHS {
-            true => self.graphs.as_ref().map(|graphs| &graphs.interval),
-            false => self.level(hops).map(|level| &level.interval),
+        match domain {
+            Domain::GRAPHS => self.graphs.as_ref().map(|graphs| &graphs.interval),
+            Domain::ATOMS => self.level(hops).map(|level| &level.atoms),
+            _ => self.level(hops).map(|level| &level.interval),
         }
     }
 

@@ -60,6 +60,9 @@ pub(crate) struct RowBatches {
     firsts: Firsts,
     /// Number of rows per group. All rows of a group are in the same micro-batch.
     group: u32,
+    /// True if each pass visits the groups in another random order, and false if it visits them in
+    /// ascending order.
+    is_shuffled: bool,
     /// Maximum number of groups per batch. The last batch of a pass may have fewer.
     groups: u32,
     /// True if the last batch of a pass is left out if it has fewer groups.
@@ -88,7 +91,26 @@ impl RowBatches {
         let all = firsts.len();
         let groups = settings.rows.map_or(all, |rows| (rows / group).max(1)).min(all);
         let atoms = Atoms::count_of_batch(groups.saturating_mul(group), group);
-        Self { firsts, group, groups, drop_last: settings.drop_last, micro: settings.micro, atoms }
+        let (drop_last, micro) = (settings.drop_last, settings.micro);
+        Self { firsts, group, is_shuffled: true, groups, drop_last, micro, atoms }
+    }
+
+    /// Divides `rows`, which ascend, into batches of consecutive rows, of the size that `settings`
+    /// request.
+    pub(crate) fn in_order(settings: &Settings, rows: Vec<u32>) -> Self {
+        let groups = settings.rows.unwrap_or(u32::MAX).min(rows.len() as u32);
+        let (firsts, micro) = (Firsts::List(rows), settings.micro);
+        Self { firsts, group: 1, is_shuffled: false, groups, drop_last: false, micro, atoms: 0 }
+    }
+
+    /// Returns true if each pass visits the rows in another random order.
+    pub(super) fn is_shuffled(&self) -> bool {
+        self.is_shuffled
+    }
+
+    /// Returns the number of batches in a pass over the rows.
+    pub(crate) fn count(&self) -> u32 {
+        self.firsts.len().div_ceil(self.groups.max(1))
     }
 
     /// Checks that a batch has enough atoms (blocks of rows) for the requested number of
@@ -173,7 +195,8 @@ impl RowBatches {
     /// Returns the first row of each group at the positions `places` of the shuffled order, in
     /// ascending order.
     fn sorted(&self, shuffle: Shuffle, places: std::ops::Range<u32>) -> Vec<u32> {
-        let first = |place: u32| self.firsts.get(shuffle.at(place));
+        let at = |place: u32| if self.is_shuffled { shuffle.at(place) } else { place };
+        let first = |place: u32| self.firsts.get(at(place));
         let mut firsts: Vec<u32> = places.filter_map(first).collect();
         firsts.sort_unstable();
         firsts

@@ -1,7 +1,6 @@
-//! The source of micro-batches: the data set, and the method that chooses the rows of each
-//! micro-batch.
+//! The source of micro-batches, which makes each of them from the data set and the chosen rows.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use eciton_gather::{inverse_degrees, symmetric_scale};
@@ -11,15 +10,14 @@ use eciton_graph::graphs::Graphs;
 use eciton_graph::links::{Negatives, Pair};
 use eciton_graph::part::PartGraph;
 use eciton_graph::sample::normalise::Counts;
-use eciton_graph::sample::parts::Parts;
-use eciton_graph::sample::{Method, Room, SampleKey, Sampler, Subgraph, VertexWeight as Weight};
+use eciton_graph::sample::{Room, SampleKey, Sampler, Subgraph};
 use eciton_kernel::{RowNumbers, Targets};
-use eciton_program::{Hops, Program};
-use eciton_recipe::{Batch as Settings, FeatureGather, Sampler as Drawn, VertexWeight};
+use eciton_recipe::{Batch as Settings, Sampler as Drawn};
 use eciton_runs::report::{Batches, Counted};
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_types::{Atoms, IntervalId, Node, Round};
 
+use super::chooser::Chooser;
 use super::part::{Learnt, Level, Part, PartGraphs, PartLists, PartPairs};
 use super::round_rows::RoundRows;
 use super::rows::{RowBatches, RowCut};
@@ -28,84 +26,6 @@ use crate::edge_data::{EdgeData, EdgeWeights};
 use crate::error::{Error, Result, at};
 use crate::held_out_links::PredictedLinks;
 use crate::relation::Readout;
-
-/// Method that chooses the rows of a micro-batch, which is a part of a batch that is scheduled as
-/// one unit.
-#[derive(Debug)]
-pub(crate) enum Chooser {
-    /// Shuffled training rows without adjacency lists, for models that need no neighbours during
-    /// training.
-    Rows,
-    /// Shuffled training graphs of a data set of many graphs.
-    Graphs,
-    /// Shuffled training links, with samples that begin at the vertices of the links and of their
-    /// negative pairs. `None` for models that need no neighbours during training.
-    Links(Option<Sampler>),
-    /// Subgraphs that a sampler draws anew for each round.
-    Sampler(Sampler),
-    /// Subgraphs of a vertex cut, which assigns each edge of the graph to one part. `made` caches
-    /// the micro-batch of each part, because it is the same in every round.
-    Parts { parts: Parts, made: Vec<OnceLock<Arc<Part>>> },
-}
-
-impl Chooser {
-    /// Returns true if rows of the same micro-batch can have different weights in the loss.
-    pub(crate) fn weighs_rows(&self, settings: &Settings, inputs: &Inputs) -> bool {
-        match self {
-            Self::Rows | Self::Graphs | Self::Links(_) => false,
-            Self::Sampler(_) => {
-                settings.is_corrected(inputs.shape.rows, inputs.dataset.split.train.len() as u32)
-            }
-            Self::Parts { .. } => true,
-        }
-    }
-
-    /// Returns the division into batches of rows if micro-batches have no adjacency lists.
-    /// Otherwise returns `None`.
-    pub(crate) fn batches(&self, settings: &Settings, inputs: &Inputs) -> Option<RowBatches> {
-        matches!(self, Self::Rows).then(|| RowBatches::new(settings, inputs))
-    }
-
-    /// Returns the number of micro-batches per batch. It is the configured number, reduced if some
-    /// micro-batches could never have a row.
-    pub(crate) fn parts(&self, settings: &Settings, inputs: &Inputs) -> u32 {
-        match self {
-            Self::Rows => RowBatches::new(settings, inputs).parts(),
-            Self::Graphs | Self::Links(_) | Self::Sampler(_) | Self::Parts { .. } => settings.micro,
-        }
-    }
-
-    /// Returns the maximum numbers of vertices and of graphs per micro-batch. The number of graphs is 0
-    /// for a data set of one graph.
-    pub(crate) fn capacity(&self, settings: &Settings, inputs: &Inputs) -> (u32, u32) {
-        let train = &inputs.learnt().1.train;
-        let training = train.len() as u32;
-        let targets = settings.rows.unwrap_or(training).min(training).div_ceil(settings.micro);
-        let vertices = match self {
-            Self::Rows => RowBatches::new(settings, inputs).capacity(),
-            Self::Graphs => {
-                let lists = inputs.readout.as_ref().map(|readout| &readout.lists);
-                let size = |&graph: &u32| lists.map_or(0, |lists| lists.in_degree(graph));
-                let mut sizes: Vec<u32> = train.iter().map(size).collect();
-                sizes.sort_unstable_by(|a, b| b.cmp(a));
-                sizes.iter().take(targets as usize).sum()
-            }
-            Self::Links(sampler) => {
-                let links = inputs.links.as_ref();
-                let all = links.map_or(0, |links| u32::try_from(links.trained).unwrap_or(u32::MAX));
-                let own = settings.rows.unwrap_or(all).min(all).div_ceil(settings.micro);
-                let ends = links.map_or(0, |links| links.ends(own)).min(inputs.shape.rows);
-                sampler.as_ref().map_or(ends, |sampler| sampler.capacity(ends))
-            }
-            Self::Sampler(sampler) => sampler.capacity(targets),
-            Self::Parts { parts, .. } => {
-                let rows = parts.as_slice().iter().map(|part| part.subgraph.ids.len());
-                rows.max().unwrap_or(0) as u32
-            }
-        };
-        (vertices, if matches!(self, Self::Graphs) { targets } else { 0 })
-    }
-}
 
 /// Source of micro-batches. It has the immutable data and settings from which compute threads make
 /// them.
@@ -193,6 +113,30 @@ impl Source {
             counting_seconds,
             dataset,
         })
+    }
+
+    /// Creates the source of the micro-batches of an evaluation. `sampler` draws the neighbourhoods of
+    /// `targets`, in their order.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Source::new`].
+    pub(crate) fn for_evaluation(
+        settings: &Settings,
+        inputs: &Inputs,
+        (sampler, targets): (Sampler, Vec<u32>),
+    ) -> Result<Self> {
+        let batches = RowBatches::in_order(settings, targets);
+        Ok(Self { batches, ..Self::new(settings, inputs, (Chooser::Sampler(sampler), 1))? })
+    }
+
+    /// Returns the number of rounds in a pass over the rows of the batches.
+    pub(crate) fn rounds(&self) -> u32 {
+        self.batches.count()
+    }
+
+    /// Returns the rows with which micro-batch `number` of a round begins.
+    pub(crate) fn targets_of(&self, seed: u64, round: Round, number: IntervalId) -> Vec<u32> {
+        self.batches.targets(seed, round, number)
     }
 
     /// Returns the facts about the micro-batches. The arguments are the numbers of updates per epoch,
@@ -291,7 +235,11 @@ impl Source {
         number: IntervalId,
         room: &mut Room,
     ) -> Result<Arc<Part>> {
-        let key = SampleKey { seed, round: round.0, interval: number.0 };
+        // In evaluations, the sampled neighbours of a row do not depend on the division into batches.
+        let key = match self.batches.is_shuffled() {
+            true => SampleKey { seed, round: round.0, interval: number.0 },
+            false => SampleKey { seed, round: 0, interval: 0 },
+        };
         let graph = &self.dataset.graph;
         let targets = |wanted: bool| {
             if wanted { self.batches.targets(seed, round, number) } else { Vec::new() }
@@ -438,7 +386,12 @@ impl Source {
                     None => one_sum(lists.graph.offsets(), rows as usize)?,
                 },
             )?;
-            levels.push(Level { interval, lists: Arc::new(lists) });
+            let of_graphs = match &learnt {
+                Some((Learnt::Graphs(graphs), _)) => graphs.interval.atoms().len(),
+                _ => 0,
+            };
+            let atoms = Interval::of_atoms(0..interval.atoms().len().max(of_graphs) as u32);
+            levels.push(Level { interval, atoms, lists: Arc::new(lists) });
         }
         let training = levels.first().map_or(&[][..], |level| &level.interval.training);
         let training: Vec<u32> = training.iter().map(|&row| sub.ids[row as usize]).collect();
@@ -623,11 +576,14 @@ impl Source {
     /// micro-batch is an unbiased estimate of the sum in the whole graph. A mean divides by the
     /// length of the list in the micro-batch.
     fn factors(&self, sub: &Subgraph, lists: &Adjacency) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
-        // For each row, the ratio of its edges in the whole graph to its edges in the micro-batch.
         let mut shares = Vec::with_capacity(lists.neighbours().len());
         if !self.is_estimate() {
             return (None, None);
         }
+        if let Some(weights) = self.edges.weights.as_ref().filter(|_| self.settings.by_weight) {
+            return self.factors_by_weight(sub, lists, weights);
+        }
+        // For each row, the ratio of its edges in the whole graph to its edges in the micro-batch.
         for (&row, ends) in sub.ids.iter().zip(lists.offsets().windows(2)) {
             let count = (ends[1] - ends[0]) as usize;
             let share = self.dataset.graph.in_degree(row) as f32 / count.max(1) as f32;
@@ -636,6 +592,35 @@ impl Source {
         let Some(counts) = &self.counts else { return (Some(shares), None) };
         let of_sums = counts.edge_factors(sub);
         let of_means = of_sums.iter().zip(shares).map(|(factor, share)| factor / share).collect();
+        (Some(of_sums), Some(of_means))
+    }
+}
+
+impl Source {
+    /// Returns the factors like [`Source::factors`] if edges are drawn in proportion to their weights.
+    /// Of n edges drawn from a list with the sum W of weights, each counts W / n in a sum, whatever its
+    /// own weight.
+    fn factors_by_weight(
+        &self,
+        sub: &Subgraph,
+        lists: &Adjacency,
+        weights: &EdgeWeights,
+    ) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
+        let (mut of_sums, mut of_means) = (Vec::new(), Vec::new());
+        for (&row, ends) in sub.ids.iter().zip(lists.offsets().windows(2)) {
+            let range = ends[0] as usize..ends[1] as usize;
+            let all = weights.for_vertex(self.dataset.graph.incoming(), row, false);
+            let sum: f64 = all.iter().map(|&weight| f64::from(weight)).sum();
+            let positive = all.iter().filter(|&&weight| weight > 0.0).count();
+            // If all edges of the list are drawn, they have their own weights.
+            let is_whole = !self.settings.replace && range.len() == positive;
+            for &edge in &sub.edges[range.clone()] {
+                let own = f64::from(weights.along(false)[edge as usize]);
+                let share = if is_whole { 1.0 } else { sum / (range.len() as f64 * own) };
+                of_sums.push(share as f32);
+                of_means.push((share * range.len() as f64 / all.len() as f64) as f32);
+            }
+        }
         (Some(of_sums), Some(of_means))
     }
 }
@@ -665,82 +650,10 @@ fn without_lists(ids: Vec<u32>) -> Result<Subgraph> {
 
 /// Seed of the random numbers for sampling counts and vertex cuts. It is fixed, so that each seed
 /// of a run trains as in a run of that seed alone.
-const DATA_SEED: u64 = 0;
+pub(super) const DATA_SEED: u64 = 0;
 
 /// Number of training rows of a micro-batch below which a run warns of the sampler.
 const FEW_ROWS: f64 = 100.0;
 
 /// Maximum number of subgraphs that are sampled to count the occurrences of rows and edges.
 const MOST_COUNTED: u32 = 10_000;
-
-impl Chooser {
-    /// Creates the method that `settings` select, and checks that it suits the data and the
-    /// program.
-    ///
-    /// # Errors
-    /// Returns [`Error::Data`] for settings that a sampler cannot use. Returns [`Error::Batch`] for
-    /// a data set of many graphs, and for a program with gathers if no sampler is set.
-    pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program) -> Result<Self> {
-        let graph = &inputs.dataset.graph;
-        let hops = Hops::from_program(program).most();
-        let saved = match program.model.constant_gather().filter(|_| program.rewrites.gathered_features) {
-            Some(FeatureGather::Hops(saved)) => saved as usize,
-            saved => usize::from(saved.is_some()),
-        };
-        let refuse = |found: &str, remedy: &'static str| {
-            Err(Error::Batch { sampler: settings.sampler.name(), found: found.to_owned(), remedy })
-        };
-        if inputs.dataset.graphs.is_some() {
-            return match settings.sampler {
-                Drawn::None => Ok(Self::Graphs),
-                _ => refuse(
-                    "a data set of many graphs",
-                    "remove batch.sampler: batch.rows (--batch) is the number of graphs of an update",
-                ),
-            };
-        }
-        let is_of_links = inputs.links.is_some();
-        if inputs.links.as_ref().is_some_and(|links| u32::try_from(links.trained).is_err()) {
-            return refuse(
-                "more than 4,294,967,295 training links",
-                "hold out more links, or remove [batch]",
-            );
-        }
-        if hops == 0 && settings.sampler.has_targets() {
-            // The program has no gathers during training, so no neighbours need to be sampled.
-            return Ok(if is_of_links { Self::Links(None) } else { Self::Rows });
-        }
-        if settings.sampler == Drawn::None {
-            return refuse(
-                "a model that gathers rows of neighbours",
-                "set another sampler, for instance batch.sampler = \"neighbours\" (--sampler neighbours)",
-            );
-        }
-        let roots: Arc<[u32]> = inputs.dataset.split.train[..].into();
-        let rows = settings.rows.unwrap_or(0).div_ceil(settings.micro.max(1));
-        let method = match settings.sampler {
-            Drawn::Parts => {
-                let mut parts = Parts::new(graph, settings.micro, DATA_SEED)?;
-                if settings.drop_edges > 0.0 {
-                    parts.drop_edges(settings.masks, settings.drop_edges as f32, DATA_SEED)?;
-                }
-                let made = (0..settings.micro).map(|_| OnceLock::new()).collect();
-                return Ok(Self::Parts { parts, made });
-            }
-            Drawn::Vertex | Drawn::None => Method::Vertex(match settings.vertex_weight {
-                VertexWeight::ColumnNorm => Weight::ColumnNorm,
-                VertexWeight::Degree => Weight::Degree,
-                VertexWeight::Uniform => Weight::Uniform,
-            }),
-            Drawn::Edge => Method::Edge,
-            Drawn::Walk => Method::Walk { length: settings.walk_length },
-            Drawn::Frontier => Method::Frontier { frontier: settings.frontier.unwrap_or(rows / 3).max(1) },
-            Drawn::Neighbours => {
-                Method::Neighbours { fan_out: settings.fan_outs(hops, saved)?, replace: settings.replace }
-            }
-            Drawn::ShadowKhop => Method::ShadowKhop { fan_out: settings.fan_outs(hops, saved)? },
-        };
-        let sampler = Sampler::new(graph, method, roots, rows)?;
-        Ok(if is_of_links { Self::Links(Some(sampler)) } else { Self::Sampler(sampler) })
-    }
-}

@@ -23,3 +23,25 @@ pub(crate) struct Interval {
     /// Loss weight of each row. `None` if all rows have the same weight.
     pub row_weights: Option<Arc<[f32]>>,
 }
+
+impl Interval {
+    /// Creates an interval of atoms, which have no labels and no sums.
+    pub(crate) fn of_atoms(atoms: Range<u32>) -> Self {
+        let rows = atoms.start as usize..atoms.end as usize;
+        Self {
+            numbers: RowNumbers::From(rows.start as u64),
+            grid: Arc::new(Grid::single(rows.len())),
+            nodes: Vec::new(),
+            targets: Targets::Classes(Arc::default()),
+            training: Arc::default(),
+            row_weights: None,
+            rows,
+        }
+    }
+
+    /// Returns the row ranges of the interval's atoms, as indices within the interval.
+    pub(crate) fn atoms(&self) -> Vec<Range<usize>> {
+        let atoms = self.grid.parts().iter().flat_map(|part| &part.atoms);
+        atoms.map(|atom| atom.rows.start as usize..atom.rows.end as usize).collect()
+    }
+}

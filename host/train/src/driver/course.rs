@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use eciton_engine::{Action, Engine, Event};
 use eciton_exec::{Bill, Executor};
 use eciton_graph::mapping;
-use eciton_recipe::{Config, Every};
+use eciton_recipe::{Config, EvaluationMethod, Every};
 use eciton_runs::report::EpochReport;
 use eciton_types::Round;
 
@@ -17,7 +17,7 @@ use super::epochs::Epochs;
 use super::judge::Judge;
 use super::owning::{self, Returns};
 use super::pass::State;
-use super::stages::Stages;
+use super::stages::{Results, Stages};
 use super::trained::{Best, Trained};
 use super::{forward, measured, near, quality};
 use crate::budget::Budget;
@@ -51,6 +51,9 @@ pub(crate) struct Plan<'a> {
 impl Plan<'_> {
     /// Returns true if the model is evaluated after `round` in a training that is not stopped.
     fn evaluates(&self, round: Round) -> bool {
+        if self.config.evaluation.method == EvaluationMethod::None {
+            return false;
+        }
         let every = self.config.run.eval_every.steps(self.epochs.rounds());
         round == self.last || every.is_some_and(|every| round.0.is_multiple_of(every))
     }
@@ -345,7 +348,7 @@ impl<'a> Course<'a> {
         tracing::debug!(
             round = round.0, train = ?found.train, validation = ?found.validation, test = ?found.test, "evaluated"
         );
-        if self.evaluation.fold.is_some() && !self.plan.limited {
+        if matches!(self.evaluation.results, Results::Folded(_)) && !self.plan.limited {
             self.trained.quality = quality(self.evaluation)?;
         }
         if let Some(report) = &mut self.report {

@@ -141,6 +141,20 @@ impl On<'_> {
         }
     }
 
+    /// Returns the row ranges of the atoms of the step's interval, in the domain of the first slot that
+    /// the stage reads with scope `Own`. They are indices within the interval.
+    pub(super) fn atoms(&self) -> Result<Vec<Range<usize>>> {
+        let domain = self.stages.program.domain_of(self.slot(Scope::Own, 0)?);
+        match &self.part {
+            None => Ok(self.stages.interval(domain, self.task.interval)?.atoms()),
+            Some((part, _)) => {
+                let interval = part.interval(domain, self.hops());
+                let missing = || Error::Internal(format!("the batch of {} has no rows", self.step()));
+                Ok(interval.ok_or_else(missing)?.atoms())
+            }
+        }
+    }
+
     /// Returns the weight of each training row in the loss that this stage computes.
     pub(super) fn weight(&self) -> f32 {
         let of_rows = self.part.as_ref().map_or(self.stages.inputs.weight, |(_, weight)| *weight);
@@ -262,7 +276,9 @@ impl On<'_> {
     pub(super) fn own(&self, at: usize) -> Result<ReadRows> {
         let (round, interval) = self.at();
         let slot = self.slot(Scope::Own, at)?;
-        match self.stages.rows.lease(slot, round, interval, self.first()?)? {
+        let domain = self.stages.program.domain_of(slot);
+        let first = self.part.as_ref().map(|(part, _)| part.rows(domain, self.hops()));
+        match self.stages.rows.lease(slot, round, interval, first)? {
             Lease::F32(lease) => Ok(lease),
             Lease::Bf16(_) => Err(Error::Internal(format!("slot {slot} is not stored as f32"))),
         }

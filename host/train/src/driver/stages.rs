@@ -28,8 +28,19 @@ use super::watch::Watch;
 use crate::batch::{Batches, Part};
 use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result};
+use crate::evaluation::Sampled;
 use crate::hosts::Exchange;
 use crate::weights::Weights;
+
+/// Place of the scores of an evaluation.
+pub(crate) enum Results<'a> {
+    /// The row store. Stages of a training also use this variant.
+    Rows,
+    /// A metric, to which the scores of each interval are added.
+    Folded(Fold),
+    /// The matrix of an evaluation on samples.
+    Sampled(&'a Sampled),
+}
 
 /// A program with its row store, operators and schedule. The driver creates the work of each step
 /// from it.
@@ -52,8 +63,7 @@ pub(crate) struct Stages<'a> {
     operators: Vec<Box<dyn Operator>>,
     /// Row ranges of steps on vertices. If `None`, the intervals of `inputs` are used.
     pieces: Option<&'a [Interval]>,
-    /// Metric that scores are added to instead of being stored. `None` if scores are stored.
-    pub fold: Option<Fold>,
+    pub results: Results<'a>,
     /// Slots whose rows stay on workers. `None` if workers store no rows.
     residents: Option<Residents>,
     /// Exchange with the other hosts of the run. `None` in a run on one host.
@@ -77,7 +87,7 @@ impl<'a> Stages<'a> {
         let (training, seed) = (trains_with.is_some(), trains_with.unwrap_or(0));
         let hops = Hops::from_program(program);
         let (schedule, spans, batches) = (program, None, None);
-        let (pieces, fold) = (None, None);
+        let (pieces, results) = (None, Results::Rows);
         Self {
             program,
             schedule,
@@ -91,7 +101,7 @@ impl<'a> Stages<'a> {
             hops,
             operators,
             pieces,
-            fold,
+            results,
             residents: None,
             hosts: None,
             watch: None,
@@ -104,9 +114,9 @@ impl<'a> Stages<'a> {
         self
     }
 
-    /// Sets the metric that scores are added to instead of being stored.
-    pub(crate) fn with_fold(mut self, fold: Option<Fold>) -> Self {
-        self.fold = fold;
+    /// Sets the place of the scores.
+    pub(crate) fn with_results(mut self, results: Results<'a>) -> Self {
+        self.results = results;
         self
     }
 
@@ -467,9 +477,9 @@ impl<'a> Stages<'a> {
     pub(super) fn publish(&self, step: Step) -> Result<()> {
         let mut slots = self.stage(step)?.writes().filter(|slot| self.is_here(*slot));
         slots.try_for_each(|slot| self.rows.publish(slot, step.round, step.interval))?;
-        match &self.fold {
-            None => Ok(()),
-            Some(fold) => {
+        match &self.results {
+            Results::Rows | Results::Sampled(_) => Ok(()),
+            Results::Folded(fold) => {
                 let interval = self.interval(Domain::VERTICES, step.interval)?;
                 fold.take(self.rows, self.inputs, (step.interval, interval))
             }

@@ -1,8 +1,9 @@
 //! Checks that several hosts can train a model.
 
 use eciton_graph::dataset::Dataset;
-use eciton_program::{Program, Scope};
+use eciton_program::{Domain, Program};
 use eciton_recipe::{Config, VertexOrder};
+use eciton_types::SlotId;
 
 use super::connections::Hosts;
 use crate::data::Inputs;
@@ -14,12 +15,12 @@ use crate::error::{Error, Result};
 /// Returns [`Error::Hosts`] with the stage that prevents it, and what to do instead.
 pub(crate) fn check(program: &Program) -> Result<()> {
     let whole = |stage: &&eciton_program::Stage| {
-        stage.via.is_none() && stage.reads().any(|(_, scope)| scope == Scope::All)
+        let is_of_rows = |slot: SlotId| program.domain_of(slot) != Domain::ATOMS;
+        stage.via.is_none() && stage.all().any(is_of_rows)
     };
     let Some(stage) = program.stages.iter().find(whole) else { return Ok(()) };
     Err(Error::Hosts(format!(
-        "the stage `{}` reads all rows, and several hosts cannot do that yet; use a model without \
-         normalisation over rows (`model.norm`), or train on one host",
+        "the stage `{}` reads all rows, and several hosts cannot do that yet; train on one host",
         stage.name
     )))
 }

@@ -68,6 +68,12 @@ impl Exchange {
         for stage in &schedule.stages {
             let mut of_stage = Vec::new();
             for slot in stage.writes() {
+                let width = schedule.slots.get(slot.index()).map_or(0, |spec| spec.width as usize);
+                if lists::is_of_atoms(schedule, slot) {
+                    let lists = Arc::new(Lists::of_atoms(inputs, &link.cut, link.hosts.me));
+                    of_stage.push(Sent { slot, width, lists });
+                    continue;
+                }
                 let relations = lists::readers(schedule, slot);
                 if relations.is_empty() {
                     continue;
@@ -81,7 +87,6 @@ impl Exchange {
                         known[known.len() - 1].1.clone()
                     }
                 };
-                let width = schedule.slots.get(slot.index()).map_or(0, |spec| spec.width as usize);
                 of_stage.push(Sent { slot, width, lists });
             }
             sent.push(of_stage);

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use eciton_program::{Program, Relation};
+use eciton_program::{Domain, Program, Relation, Stage};
 use eciton_types::{SlotId, StageId};
 
 use super::cut::Cut;
@@ -73,7 +73,27 @@ fn read_by(inputs: &Inputs, cut: &Cut, own: Range<u32>, relations: &[Relation]) 
     Ok(read)
 }
 
+/// Returns true if all hosts read all rows of `slot`, which are those of atoms.
+pub(super) fn is_of_atoms(schedule: &Program, slot: SlotId) -> bool {
+    let mut read = schedule.stages.iter().flat_map(Stage::all);
+    schedule.domain_of(slot) == Domain::ATOMS && read.any(|read| read == slot)
+}
+
 impl Lists {
+    /// Returns the lists of a slot with a row for each atom, which all hosts send to all others.
+    pub(super) fn of_atoms(inputs: &Inputs, cut: &Cut, me: u32) -> Self {
+        let all = |interval: u32| -> Rows {
+            let rows = inputs.of_atoms.get(interval as usize).map_or(0, |atoms| atoms.rows.len());
+            (0..rows as u32).collect()
+        };
+        let own = cut.of(me);
+        let here = |interval: u32| if own.contains(&interval) { Rows::default() } else { all(interval) };
+        let from = (0..inputs.of_atoms.len() as u32).map(here).collect();
+        let hosts = 0..cut.runs().count() as u32;
+        let sent = |host: u32| if host == me { Vec::new() } else { own.clone().map(all).collect() };
+        Self { to: hosts.map(sent).collect(), from }
+    }
+
     /// Finds the rows that host `me` exchanges for stages that follow `relations`.
     pub(super) fn new(inputs: &Inputs, cut: &Cut, me: u32, relations: &[Relation]) -> Result<Self> {
         let listed = |named: &[bool], interval: u32| -> Rows {

@@ -121,6 +121,18 @@ fn sent(
     let mut known: Vec<(Vec<eciton_program::Relation>, Vec<Vec<u64>>)> = Vec::new();
     let mut bytes = vec![vec![0; ghosts.len()]; ghosts.len()];
     for slot in program.stages.iter().flat_map(eciton_program::Stage::writes) {
+        let format = Buffers::format(program, slot, config.run.row_storage);
+        let width = program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
+        let row = width * u64::from(format.value_bytes());
+        if lists::is_of_atoms(program, slot) {
+            for (owner, run) in cut.runs().enumerate() {
+                let atoms =
+                    |interval: u32| inputs.of_atoms.get(interval as usize).map_or(0, |of| of.rows.len());
+                let sent = run.map(|interval| atoms(interval) as u64).sum::<u64>() * row;
+                let others = bytes[owner].iter_mut().enumerate().filter(|(reader, _)| *reader != owner);
+                others.for_each(|(_, bytes)| *bytes += sent);
+            }
+        }
         let relations = lists::readers(program, slot);
         if relations.is_empty() {
             continue;
@@ -138,9 +150,6 @@ fn sent(
             }
             known.push((relations.clone(), counts));
         }
-        let format = Buffers::format(program, slot, config.run.row_storage);
-        let width = program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
-        let row = width * u64::from(format.value_bytes());
         for (reader, counts) in
             known.iter().filter(|(of, _)| *of == relations).flat_map(|(_, all)| all.iter().enumerate())
         {

@@ -142,7 +142,7 @@ impl Draft {
                 inputs.on_host(cut, (hosts.me, reads_own))?
             }
         };
-        let keeps = Keeps::decide(asked, options, &inputs);
+        let keeps = Keeps::decide(asked, options, config, &inputs);
         let plan = |rewrites, folder| {
             Planned::new(config, &inputs, &kernels, threads, (&model, rewrites, keeps, folder))
         };
@@ -275,7 +275,7 @@ impl Planned {
         if executor.edge_kernels == EdgePlace::Functions && !executor.kind.is_here() {
             program.place_edges(Place::Anywhere);
         }
-        let evaluation = EvaluationPlan::new(&program, config, inputs, keeps)?;
+        let evaluation = EvaluationPlan::new(&program, config, inputs, keeps)?.on_samples(config, inputs)?;
         let chooser = match config.batch.is_on() {
             false => None,
             true => Some(Chooser::new(&config.batch, inputs, &program)?),

@@ -1,26 +1,25 @@
 //! Norms that depend on the moments of all rows, such as batch normalisation. The arithmetic of
 //! each norm implements [`Arithmetic`].
 //!
-//! An interval is a contiguous range of rows that is scheduled as one unit. The steps of all intervals
-//! that read the same rows compute the moments together: each takes the next block of rows until none
-//! is left, and then waits for the blocks of the others. Blocks are fixed and merged in their order, so
-//! that the moments do not depend on the division into intervals. The backward step of an interval
-//! uses the moments of its forward step.
+//! A step computes the moments of each atom (block of consecutive rows) of its interval. The step that
+//! normalises an interval merges those of all atoms, in their order, so that moments do not depend on
+//! the division into intervals or hosts. The backward step of an interval uses the moments of its
+//! forward step.
 //!
-//! If rounds overlap, an interval may read rows of other intervals from earlier rounds, up to the
-//! staleness bound. Each interval then computes its own moments.
+//! If rounds overlap, an interval may read moments of other intervals from earlier rounds, up to the
+//! staleness bound. Each interval then has its own moments.
 //!
 //! Batch normalisation has running moments. The update of a round moves them towards the moments of
 //! all rows of the round, and evaluations use them.
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use eciton_exec::Work;
-use eciton_program::{Operation, Phase};
-use eciton_tensor::ops::statistics::{BLOCK, ColumnSums, Statistics};
+use eciton_gather::Rows;
+use eciton_program::{Domain, Operation, Phase};
+use eciton_tensor::ops::statistics::{ColumnSums, Statistics};
 use eciton_tensor::{View, ViewMut};
 use eciton_types::{IntervalId, Round, Task};
 
@@ -41,51 +40,6 @@ struct Which {
     ages: Option<Vec<u8>>,
     /// Micro-batch whose rows are reduced. If `None`, the rows of all intervals are reduced.
     part: Option<IntervalId>,
-}
-
-/// A value over all rows, which several steps compute together from the values of blocks.
-#[derive(Debug)]
-struct Reduction<P, T> {
-    blocks: OnceLock<Vec<OnceLock<P>>>,
-    /// Index of the first block that no step has taken.
-    next: AtomicUsize,
-    /// Number of blocks that are computed.
-    computed: Mutex<usize>,
-    /// Notified when all blocks are computed.
-    all: Condvar,
-    whole: OnceLock<(P, T)>,
-}
-
-impl<P, T> Default for Reduction<P, T> {
-    fn default() -> Self {
-        let (blocks, whole) = (OnceLock::new(), OnceLock::new());
-        Self { blocks, next: AtomicUsize::new(0), computed: Mutex::new(0), all: Condvar::new(), whole }
-    }
-}
-
-impl<P, T> Reduction<P, T> {
-    /// Returns the value over `rows` rows. Computes the blocks that no other step has taken, and waits
-    /// for the rest. `block` computes the value of a row range, and `merge` that of all blocks.
-    fn value(
-        &self,
-        rows: usize,
-        block: impl Fn(Range<usize>) -> P,
-        merge: impl FnOnce(&mut dyn Iterator<Item = &P>) -> (P, T),
-    ) -> &T {
-        let count = rows.div_ceil(BLOCK);
-        let blocks = self.blocks.get_or_init(|| (0..count).map(|_| OnceLock::new()).collect());
-        loop {
-            let at = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(place) = blocks.get(at) else { break };
-            place.get_or_init(|| block(at * BLOCK..((at + 1) * BLOCK).min(rows)));
-            *self.computed.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-            self.all.notify_all();
-        }
-        let computed = self.computed.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.all.wait_while(computed, |computed| *computed < blocks.len()));
-        let (_, value) = self.whole.get_or_init(|| merge(&mut blocks.iter().filter_map(OnceLock::get)));
-        value
-    }
 }
 
 /// Values that intervals share, keyed by [`Which`]. A value is dropped once no step uses it.
@@ -112,43 +66,33 @@ impl<T: Default> Shared<T> {
     }
 }
 
-/// Moments of a norm, with the statistics of the rows.
-type Moments<A> = Reduction<Statistics, <A as Arithmetic>::Moments>;
+/// Moments of a norm with the statistics of the rows, once a step has merged them.
+type Moments<A> = OnceLock<(Statistics, <A as Arithmetic>::Moments)>;
 
 /// Moments that the forward step of an interval used in a round.
 type Used<A> = ((Round, IntervalId), Arc<Moments<A>>);
 
-/// Returns a view of each piece of rows, with the index of its first row. The rows must be stored
-/// as f32, which [`eciton_program::Buffers::format`] ensures.
-fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, View<'_>)>, String> {
-    let mut views = Vec::with_capacity(pieces.len());
-    for (rows, lease) in pieces {
-        match lease {
-            Lease::F32(lease) => views.push((rows.start, lease.view())),
-            Lease::Bf16(_) => return Err("rows of a normalisation are not stored as f32".to_owned()),
+/// Returns the rows of all atoms in their order. They are stored as f32, which
+/// [`eciton_program::Buffers::format`] ensures.
+fn rows_of(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<&[f32]>, String> {
+    let mut rows = Vec::new();
+    for (_, lease) in pieces {
+        match lease.rows() {
+            Rows::F32(view) => rows.extend((0..view.rows()).map(|row| view.row(row))),
+            Rows::Bf16(_) => return Err("rows of atoms are not stored as f32".to_owned()),
         }
     }
-    Ok(views)
+    Ok(rows)
 }
 
-/// Returns the view of the row range `rows`, which must lie within one of the pieces in `views`.
-fn part<'a>(views: &[(usize, View<'a>)], rows: &Range<usize>) -> std::result::Result<View<'a>, String> {
-    let inside = |(start, view): &&(usize, View<'a>)| *start <= rows.start && rows.end <= start + view.rows();
-    let (start, view) = views.iter().find(inside).ok_or("the rows of an interval are not contiguous")?;
-    Ok(view.slice(rows.start - start, rows.len()))
-}
-
-/// Returns an iterator over the given rows of all pieces in order. The first piece starts with row 0.
-fn rows_of<'v>(views: &'v [(usize, View<'v>)], of: Range<usize>) -> impl Iterator<Item = &'v [f32]> + Clone {
-    views.iter().flat_map(move |(start, view)| {
-        let own = of.start.max(*start)..of.end.min(start + view.rows());
-        own.map(move |row| view.row(row - start))
-    })
-}
-
-/// Returns the number of rows of all pieces.
-fn count(views: &[(usize, View<'_>)]) -> usize {
-    views.iter().map(|(_, view)| view.rows()).sum()
+/// Writes a row for each atom of `rows`, and zeros to the other rows.
+fn by_atom(atoms: &[Range<usize>], to: &mut ViewMut<'_>, store: impl Fn(Range<usize>, &mut [f32])) {
+    for row in 0..to.rows() {
+        match atoms.get(row) {
+            Some(atom) => store(atom.clone(), to.row_mut(row)),
+            None => to.row_mut(row).fill(0.0),
+        }
+    }
 }
 
 /// Arithmetic of a norm that depends on the moments of all rows. `eciton_tensor::ops` implements
@@ -188,7 +132,7 @@ pub(super) trait Arithmetic: std::fmt::Debug + 'static {
 #[derive(Debug)]
 struct OverRows<A: Arithmetic> {
     moments: Shared<Moments<A>>,
-    means: Shared<Reduction<ColumnSums, A::Means>>,
+    means: Shared<OnceLock<A::Means>>,
     /// Moments that the forward step of each interval used, by round and interval. Intervals may use
     /// different moments. The update of the round removes them.
     used: RefCell<Vec<Used<A>>>,
@@ -224,12 +168,32 @@ impl<A: Arithmetic> OverRows<A> {
 
 impl<A: Arithmetic> Operator for OverRows<A> {
     fn work(&self, on: &On<'_>) -> Result<Work> {
-        let rows = on.rows()?;
         let Task { round, stage, interval, .. } = on.task;
         let apart = on.part.is_some().then_some(interval);
         let ages = || on.ages.map(<[u8]>::to_vec);
         let which = || Which { pass: on.pass, stage: stage.0, round, ages: ages(), part: apart };
+        let is_of_atoms = on.stage.domain == Domain::ATOMS;
         match (on.stage.phase, &self.running[..]) {
+            (Phase::Forward, _) if is_of_atoms => {
+                let (input, mut output, atoms) = (on.own(0)?, on.write_f32(0)?, on.atoms()?);
+                host(move || {
+                    let view = input.view();
+                    by_atom(&atoms, &mut output.view_mut(), |rows, to| {
+                        Statistics::from_rows(view.columns(), rows.map(|row| view.row(row))).store(to);
+                    });
+                    Ok(())
+                })
+            }
+            (Phase::BackwardTargets, _) if is_of_atoms => {
+                let (turned, mut output, atoms) = (on.own(0)?, on.write_f32(0)?, on.atoms()?);
+                host(move || {
+                    let view = turned.view();
+                    by_atom(&atoms, &mut output.view_mut(), |rows, to| {
+                        ColumnSums::from_rows(view.columns(), rows.map(|row| view.row(row))).store(to);
+                    });
+                    Ok(())
+                })
+            }
             (Phase::BackwardTargets, _) => {
                 let (output, gradient, mut turned) = (on.own(0)?, on.own(1)?, on.write_f32(0)?);
                 host(move || {
@@ -243,19 +207,17 @@ impl<A: Arithmetic> Operator for OverRows<A> {
                 let missing = || Error::Internal(format!("{}: forward stored no moments", on.step()));
                 let (_, moments) = own.ok_or_else(missing)?;
                 let (moments, means) = (moments.clone(), self.means.cell(which()));
-                let (pieces, output, mut gradient) = (on.all()?, on.own(0)?, on.write_f32(0)?);
+                let (pieces, output, turned) = (on.all()?, on.own(0)?, on.own(1)?);
+                let mut gradient = on.write_f32(0)?;
                 host(move || {
-                    let (_, moments) = moments.whole.get().ok_or("the moments were never computed")?;
-                    let views = views(&pieces)?;
-                    let own = part(&views, &rows)?;
-                    let of = |block| ColumnSums::from_rows(own.columns(), rows_of(&views, block));
-                    let means = means.value(count(&views), of, |blocks| {
-                        let mut all = ColumnSums::empty(own.columns());
-                        blocks.for_each(|block| all.merge(block));
-                        let means = A::means(&all);
-                        (all, means)
+                    let (_, moments) = moments.get().ok_or("the moments were never computed")?;
+                    let (rows, turned) = (rows_of(&pieces)?, turned.view());
+                    let means = means.get_or_init(|| {
+                        let mut all = ColumnSums::empty(turned.columns());
+                        rows.iter().for_each(|row| all.merge(&ColumnSums::load(turned.columns(), row)));
+                        A::means(&all)
                     });
-                    A::backward((moments, means), output.view(), own, &mut gradient.view_mut());
+                    A::backward((moments, means), output.view(), turned, &mut gradient.view_mut());
                     Ok(())
                 })
             }
@@ -268,18 +230,16 @@ impl<A: Arithmetic> Operator for OverRows<A> {
                     used.retain(|(known, _)| *known != (round, interval));
                     used.push(((round, interval), moments.clone()));
                 }
-                let (pieces, mut output) = (on.all()?, on.write_f32(0)?);
+                let (pieces, input, mut output) = (on.all()?, on.own(0)?, on.write_f32(0)?);
                 host(move || {
-                    let views = views(&pieces)?;
-                    let columns = output.view_mut().columns();
-                    let of = |block| Statistics::from_rows(columns, rows_of(&views, block));
-                    let moments = moments.value(count(&views), of, |blocks| {
-                        let mut all = Statistics::empty(columns);
-                        blocks.for_each(|block| all.merge(block));
+                    let (rows, view) = (rows_of(&pieces)?, input.view());
+                    let (_, moments) = moments.get_or_init(|| {
+                        let mut all = Statistics::empty(view.columns());
+                        rows.iter().for_each(|row| all.merge(&Statistics::load(view.columns(), row)));
                         let moments = A::moments(&all);
                         (all, moments)
                     });
-                    A::normalise(moments, part(&views, &rows)?, &mut output.view_mut());
+                    A::normalise(moments, view, &mut output.view_mut());
                     Ok(())
                 })
             }
@@ -296,7 +256,7 @@ impl<A: Arithmetic> Operator for OverRows<A> {
         let mut all: Option<Statistics> = None;
         let mut known: Vec<*const Moments<A>> = Vec::new();
         for (_, moments) in used.iter().filter(|((of, _), _)| *of == round) {
-            let Some((statistics, _)) = moments.whole.get() else { continue };
+            let Some((statistics, _)) = moments.get() else { continue };
             // Intervals that read the same rows share their moments.
             if !known.contains(&Arc::as_ptr(moments)) {
                 known.push(Arc::as_ptr(moments));
