@@ -24,17 +24,12 @@ pub(crate) fn not_on_lanes(program: &Program, stage: &Stage) -> (&'static str, S
     let operation = program.operations.get(stage.operation.index());
     let layer = operation.map_or(0, |operation| usize::from(operation.layer.0));
     let kind = program.model.layers.get(layer).map_or("", |layer| layer.kind.name());
-    let norm = operation.and_then(|operation| match &operation.kernel[..] {
-        batch_norm::NAME => Some("batch"),
-        pair_norm::NAME => Some("pair"),
-        _ => None,
-    });
-    match norm {
+    match norm_of(program, stage) {
         Some(norm) => (
             "model.norm",
             format!("\"{norm}\" in layer {layer} ({kind})"),
             "set norm = \"layer\", \"rms\" or \"l2\", which normalise each row separately, or set lanes.count = 0: \
-             this norm needs all rows of a micro-batch at once, or the rows of all of them",
+             lanes of threads run this norm if batch.rows is set, and lanes of workers do not run it",
         ),
         None => (
             "model",
@@ -42,6 +37,15 @@ pub(crate) fn not_on_lanes(program: &Program, stage: &Stage) -> (&'static str, S
             "use layers that do not read the graph, for instance linear, conv2d or transformer, or set \
              lanes.count = 0: lanes run models without a graph",
         ),
+    }
+}
+
+/// Returns the name of the norm over all rows that a stage belongs to, if it belongs to one.
+fn norm_of(program: &Program, stage: &Stage) -> Option<&'static str> {
+    match &program.operations.get(stage.operation.index())?.kernel[..] {
+        batch_norm::NAME => Some("batch"),
+        pair_norm::NAME => Some("pair"),
+        _ => None,
     }
 }
 
@@ -64,18 +68,20 @@ impl Placement {
     /// # Errors
     /// Returns [`Error::Together`] in these cases:
     ///
-    /// * the program has a stage of the host, or a stage that reads rows of other intervals;
+    /// * the program has a stage of the host, or a stage that reads rows of other intervals. If
+    ///   `norms` is true, lanes may have norms over the rows of a micro-batch;
     /// * the program has fewer forward stages than there are runs;
     /// * the setting `lanes.cut` names layers that the model does not have.
-    pub fn from_program(program: &Program, settings: &LaneSettings) -> Result<Self> {
+    pub fn from_program(program: &Program, settings: &LaneSettings, norms: bool) -> Result<Self> {
         let runs = settings.lanes.runs();
         let refuse = |other, other_found: String, remedy| {
             let found = settings.lanes.count.to_string();
             Err(Error::from(Refused::Together { key: "lanes.count", found, other, other_found, remedy }))
         };
         let wide = program.stages.iter().find(|stage| {
-            stage.place == Place::Host
-                || program.apart.is_none() && stage.reads().any(|(_, scope)| scope == Scope::All)
+            let reads_all = stage.reads().any(|(_, scope)| scope == Scope::All);
+            let is_allowed = norms && norm_of(program, stage).is_some();
+            stage.place == Place::Host && !is_allowed || program.apart.is_none() && reads_all
         });
         if let Some(stage) = wide {
             let (other, found, remedy) = not_on_lanes(program, stage);
@@ -154,11 +160,16 @@ impl Placement {
         Self { runs: evaluation.stages.iter().map(run).collect(), depth: self.depth, recompute: Vec::new() }
     }
 
-    /// Returns the fusion in which each run of stages, in each direction, is one task.
+    /// Returns the fusion in which each run of stages, in each direction, is one task. Each stage of a
+    /// norm over rows is a task of its own.
     #[must_use]
     pub fn spans(&self, program: &Program) -> FusionChoice {
         let end = program.loss().map_or(program.stages.len(), StageId::index);
-        let starts = |at: &usize| *at == 0 || *at == end || self.runs.get(*at) != self.runs.get(at - 1);
+        let is_of_host = |at: usize| program.stages.get(at).is_some_and(|stage| stage.place == Place::Host);
+        let starts = |&at: &usize| {
+            let is_first = at == 0 || at == end || self.runs.get(at) != self.runs.get(at - 1);
+            is_first || is_of_host(at) || is_of_host(at - 1)
+        };
         // A program has at most 2^16 stages.
         FusionChoice::Firsts((0..self.runs.len()).filter(starts).map(|at| at as u32).collect())
     }

@@ -16,13 +16,13 @@ use std::sync::Arc;
 use eciton_engine::{Engine, MAX_INTERVALS};
 use eciton_graph::dataset::Split;
 use eciton_graph::metrics::{Folded, Terms};
-use eciton_kernel::{Layer, Targets};
+use eciton_kernel::Layer;
 use eciton_planner::Placement;
 use eciton_program::{FusedStages, Program};
 use eciton_recipe::{
     Config, EvaluationMethod, FusionChoice, Lanes, Metric, Part, Pipeline, RowFormat, TaskType,
 };
-use eciton_tensor::{Buffer, Grid};
+use eciton_tensor::Buffer;
 use eciton_types::Round;
 
 use self::sampled::SamplePlan;
@@ -361,15 +361,7 @@ fn pieces(inputs: &Inputs) -> Option<Vec<Interval>> {
 /// Returns an interval with the given rows for a forward pass, which needs no sums and no loss
 /// targets.
 fn piece(inputs: &Inputs, rows: Range<usize>) -> Interval {
-    Interval {
-        numbers: inputs.vertices.numbers(rows.clone()),
-        grid: Arc::new(Grid::single(rows.len())),
-        nodes: Vec::new(),
-        targets: Targets::Classes(Arc::default()),
-        training: Arc::default(),
-        row_weights: None,
-        rows,
-    }
+    Interval::without_labels(rows.clone(), inputs.vertices.numbers(rows))
 }
 
 /// An evaluation that is ready to run, with its plan, its row store and its engine.

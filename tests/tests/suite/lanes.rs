@@ -109,6 +109,25 @@ fn lanes_that_compute_rows_again_end_with_the_same_bits() {
 }
 
 #[test]
+fn norms_over_the_rows_of_a_micro_batch_have_the_bits_of_a_run_without_lanes() {
+    for norm in ["model.norm=batch", "model.norm=pair"] {
+        for base in [&["batch.micro=1"][..], &["batch.micro=4"], &["batch.micro=4", "pipeline.weights=2bw"]] {
+            let with = |more: &[&str]| digest(&[&[norm], base, more].concat());
+            let wanted = with(&[]);
+            assert_ne!(wanted, digest(&[&["model.norm=layer"], base].concat()));
+            for lanes in [
+                &["lanes.count=1"][..],
+                &["lanes.count=3"],
+                &["lanes.count=3", "lanes.order=forward-first"],
+                &["lanes.count=2", "lanes.order=interleaved"],
+            ] {
+                assert_eq!(with(lanes), wanted, "{norm} {base:?} {lanes:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn two_versions_are_one_rule_for_every_cut() {
     let two = ["pipeline.weights=2bw", "batch.micro=4"];
     let with = |more: &[&str]| digest(&[&two[..], more].concat());

@@ -35,7 +35,7 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     let mut program = Program::build(&model, shape, eciton_program::Rewrites::default(), &signature).unwrap();
     program.set_apart(1, 100, 0);
     let of = LaneSettings { lanes, ..LaneSettings::default() };
-    let placement = Placement::from_program(&program, &of).unwrap();
+    let placement = Placement::from_program(&program, &of, false).unwrap();
     let spans = FusedStages::from_program(&program, &placement.spans(&program)).unwrap();
     let mut fused = spans.fuse(&program);
     placement.place(&mut fused, &spans);

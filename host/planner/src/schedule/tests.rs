@@ -101,7 +101,7 @@ pub(crate) fn chain(layers: u32, lanes: Lanes) -> Program {
     let mut program = Program::build(&model, shape, Rewrites::default(), &signature).unwrap();
     program.set_apart(1, 64, 0);
     let placement =
-        Placement::from_program(&program, &LaneSettings { lanes, ..LaneSettings::default() }).unwrap();
+        Placement::from_program(&program, &LaneSettings { lanes, ..LaneSettings::default() }, false).unwrap();
     let spans = FusedStages::from_program(&program, &placement.spans(&program)).unwrap();
     let mut fused = spans.fuse(&program);
     placement.place(&mut fused, &spans);

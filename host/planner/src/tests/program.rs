@@ -87,7 +87,7 @@ fn predictions_are_the_grids_of_programs_on_lanes() {
         let lanes =
             Lanes { count: answer.shape.depth, chunks, order: schedule.settings().0, ..Lanes::default() };
         let placement =
-            Placement::from_program(&program, &LaneSettings { lanes, cut, ..LaneSettings::default() })
+            Placement::from_program(&program, &LaneSettings { lanes, cut, ..LaneSettings::default() }, false)
                 .unwrap();
         let spans = FusedStages::from_program(&program, &placement.spans(&program)).unwrap();
         let mut fused = spans.fuse(&program);

@@ -25,11 +25,15 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// Creates an interval of atoms, which have no labels and no sums.
+    /// Creates an interval of atoms.
     pub(crate) fn of_atoms(atoms: Range<u32>) -> Self {
-        let rows = atoms.start as usize..atoms.end as usize;
+        Self::without_labels(atoms.start as usize..atoms.end as usize, RowNumbers::From(0))
+    }
+
+    /// Creates an interval without labels and sums. `numbers` are the values of the field with this name.
+    pub(crate) fn without_labels(rows: Range<usize>, numbers: RowNumbers) -> Self {
         Self {
-            numbers: RowNumbers::From(rows.start as u64),
+            numbers,
             grid: Arc::new(Grid::single(rows.len())),
             nodes: Vec::new(),
             targets: Targets::Classes(Arc::default()),

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use eciton_gather::adjacency::Repeats;
 use eciton_gather::inverse_degrees;
 use eciton_graph::adjacency::{Adjacency, Graph};
-use eciton_kernel::{RowNumbers, Targets};
-use eciton_tensor::Grid;
+use eciton_kernel::RowNumbers;
 
 use super::cut::Cut;
 use super::part::{HostPart, Whole};
@@ -84,15 +83,8 @@ impl Inputs {
             interval.rows = here.clone();
             if !runs_here {
                 // The steps of other hosts need only rows and tree nodes here.
-                *interval = Interval {
-                    numbers: RowNumbers::From(0),
-                    grid: Arc::new(Grid::single(here.len())),
-                    targets: Targets::Classes(Arc::default()),
-                    training: Arc::default(),
-                    row_weights: None,
-                    nodes: std::mem::take(&mut interval.nodes),
-                    rows: here,
-                };
+                let nodes = std::mem::take(&mut interval.nodes);
+                *interval = Interval { nodes, ..Interval::without_labels(here, RowNumbers::From(0)) };
             }
         }
         self.shape.rows = rows.len() as u32;

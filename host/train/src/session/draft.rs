@@ -395,7 +395,7 @@ pub(super) fn sums(config: &Config, inputs: &Inputs, chooser: Option<&Chooser>, 
 /// Assigns stages to lanes. If `lanes.profile` is set, the pipeline planner decides from measured
 /// times. Otherwise the estimated work decides.
 fn placed(config: &Config, inputs: &Inputs, program: &Program, threads: u32) -> Result<Placement> {
-    let placed = Placement::from_program(program, &config.lanes)?;
+    let placed = Placement::from_program(program, &config.lanes, !config.executor.kind.has_workers())?;
     let Some(path) = &config.lanes.profile else { return Ok(placed) };
     let profile = crate::logs::read_profile(std::path::Path::new(path))?;
     let (rows, parts) = parts(config, inputs, program);
