@@ -5,7 +5,7 @@ use std::path::Path;
 use eciton_graph::dataset::{Dataset, Labels};
 use eciton_graph::summary::Summary;
 pub use eciton_graph::summary::{LEAST_EDGES, ValueKind};
-use eciton_recipe::{Config, TaskType};
+use eciton_recipe::{Config, EvaluationMethod, TaskType};
 
 use crate::data;
 
@@ -73,7 +73,8 @@ impl Statistics {
             columns: features.columns(),
             outputs: dataset.labels.width(),
             training: split.train.len() as u32,
-            is_validated: config.predicts_links() || is_validated(dataset),
+            is_validated: config.evaluation.method != EvaluationMethod::None
+                && (config.predicts_links() || is_validated(dataset)),
             filled: filled as f64 / cells,
             values,
             largest,
