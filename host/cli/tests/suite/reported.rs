@@ -283,17 +283,20 @@ fn first_weights_may_come_from_another_program() {
 }
 
 #[test]
-fn a_norm_over_rows_on_lanes_is_refused_by_its_name_and_layer() {
+fn a_norm_over_rows_on_lanes_needs_batches_and_threads() {
     let folder = case("loss-of-rounds");
     let line = ["train", "d.csv", "--model", "mlp", "--lanes", "2", "--set", "model.norm=batch", "--no-out"];
-    for more in [&[][..], &["--batch", "32", "--micro", "4"]] {
+    let batch = ["--batch", "32", "--micro", "4"];
+    let workers = ["--set", "executor.kind=workers", "--set", "workers.count=2"];
+    for more in [&[][..], &[&batch[..], &workers].concat()] {
         let err = refused(folder.path(), &[&line[..], more].concat());
         for words in
-            ["`model.norm` is \"batch\" in layer 0 (linear)", "all rows of a micro-batch", "norm = \"layer\""]
+            ["`model.norm` is \"batch\" in layer 0 (linear)", "if batch.rows is set", "norm = \"layer\""]
         {
             assert!(err.contains(words), "{words}: {err}");
         }
     }
+    works(folder.path(), &[&line[..], &batch, &["--epochs", "2"]].concat());
 }
 
 #[test]
