@@ -111,7 +111,7 @@ impl Samples {
         let hops = Hops::from_program(&program).most() as u32;
         let micro = program.apart.unwrap_or(1);
         let inputs = draft.inputs.complete(&program, threads)?;
-        let source = Source::new(&config.batch, &inputs, (chooser, threads))?;
+        let source = Source::new(&config.batch, &inputs, (chooser, threads))?.without_features();
         let facts = source.facts((config.batch.rounds(source.training()), micro, hops));
         Ok(Self { source, facts, seed: config.run.seed, threads })
     }

@@ -34,6 +34,8 @@ pub(crate) struct Source {
     pub settings: Settings,
     dataset: Arc<Dataset>,
     features: Matrix,
+    /// True if micro-batches have the features of their rows, which only a training reads.
+    has_features: bool,
     gathered: Option<Matrix>,
     edges: Arc<EdgeData>,
     /// Weight of each training row (or known value) in a loss over all training rows.
@@ -95,6 +97,7 @@ impl Source {
         Ok(Self {
             settings: settings.clone(),
             features: inputs.features.clone(),
+            has_features: true,
             gathered: inputs.gathered.clone(),
             edges: inputs.edges.clone(),
             weight: inputs.weight,
@@ -127,6 +130,11 @@ impl Source {
     ) -> Result<Self> {
         let batches = RowBatches::in_order(settings, targets);
         Ok(Self { batches, ..Self::new(settings, inputs, (Chooser::Sampler(sampler), 1))? })
+    }
+
+    /// Changes the source so that micro-batches have no features.
+    pub(crate) fn without_features(self) -> Self {
+        Self { has_features: false, ..self }
     }
 
     /// Returns the number of rounds in a pass over the rows of the batches.
@@ -368,8 +376,9 @@ impl Source {
         (shares, cut): (Option<&[f32]>, Option<&RowCut>),
         learnt: Option<(Learnt, f64)>,
     ) -> Result<Arc<Part>> {
-        let features = self.select(&self.features, &sub.ids)?;
-        let gathered = self.gathered.as_ref().map(|all| self.select(all, &sub.ids)).transpose()?;
+        let read = if self.has_features { &sub.ids[..] } else { &[] };
+        let features = self.select(&self.features, read)?;
+        let gathered = self.gathered.as_ref().map(|all| self.select(all, read)).transpose()?;
         let mut levels = Vec::with_capacity(sub.hops.len());
         let row_weights = self.row_weights(sub, shares);
         for (hop, &rows) in sub.hops.iter().enumerate() {
