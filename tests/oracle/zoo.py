@@ -20,9 +20,12 @@ INPUT.json
         graphs           the number of its graph for each vertex, in any order: graph classification. The first vertex of a graph stands
                          for it: its row is the graph's behind a layer "readout", where all other rows are zero, and its label is the
                          graph's. train has only such vertices
+        labelled_edges   {"ends": [[source, target], ...], "features": rows of numbers}: labels and train are those of these edges,
+                         which have the rows behind a layer "readout"
     layers        [{"kernel", "width", "activation", "dropout", "bias", "norm", "residual", and "hops", "alpha", "epsilon",
                    "train_epsilon", "jumping", "aggregator", "heads", "average", "slope", "attention_dropout", "edge_features",
-                   "readout" (mean, sum, max: of the rows of a graph's vertices) where the kernel has them}, ...]
+                   "readout" (mean, sum, max: of the rows of a graph's vertices; source, target, ends: of an edge's ends) where the
+                   kernel has them}, ...]
     parameters    {name: [[...]] or [...]}, as Eciton names them
     seed, epochs, optimiser, slope                as gcn.py; weight_decay one number
 
@@ -222,7 +225,7 @@ def attention_v2(source, target, a, edges, layer, factors, known, w):
 
 
 class Graph:
-    def __init__(self, vertices, edges, rows=None, weights=None, graphs=None):
+    def __init__(self, vertices, edges, rows=None, weights=None, graphs=None, labelled=None):
         a, rows = np.zeros((vertices, vertices)), np.zeros((len(edges), 1)) if rows is None else np.asarray(rows, float)
         self.known = np.zeros((vertices, vertices, rows.shape[1]))
         for (u, v), row in zip(edges, rows):
@@ -243,11 +246,23 @@ class Graph:
         self.mean = Var(np.divide(a, degree, out=np.zeros_like(a), where=degree > 0))
         self.sum = Var(a)
         # [v, u]: v stands for the graph of u.
-        self.members = None
+        self.members, self.ends, self.edge_rows = None, None, None
+        if labelled is not None:
+            # [edge, v]: v is the source, or the target, of the edge.
+            ends = np.asarray(labelled["ends"])
+            self.ends = [(ends[:, at, None] == np.arange(vertices)) * 1.0 for at in (0, 1)]
+            self.edge_rows = np.asarray(labelled["features"], float)
         if graphs is not None:
             of = np.asarray(graphs)
             first = (of[:, None] == of).argmax(1)
             self.members = first == np.arange(vertices)[:, None]
+
+
+def joined(parts):
+    """The columns of all parts, one after the other."""
+    ends = np.cumsum([0] + [part.value.shape[1] for part in parts])
+    taken = lambda at: lambda g: g[:, ends[at]:ends[at + 1]]
+    return Var(np.hstack([part.value for part in parts]), [(part, taken(at)) for at, part in enumerate(parts)])
 
 
 class Zoo:
@@ -321,13 +336,20 @@ class Zoo:
                 x = (graph.symmetric @ x) * (1 - layer["alpha"]) + first * layer["alpha"]
         elif kernel == "readout":
             members = graph.members
-            if members is None:
-                raise ValueError("readout: the job has no graphs; give it the key graphs")
+            if members is None and graph.ends is None:
+                raise ValueError("readout: the job has no graphs; give it the key graphs or labelled_edges")
             match layer["readout"]:
+                case "source": x = Var(graph.ends[0]) @ x
+                case "target": x = Var(graph.ends[1]) @ x
+                case "ends":
+                    parts = [Var(end) @ x for end in graph.ends]
+                    if layer.get("edge_features"):
+                        parts.append(Var(graph.edge_rows) @ p["edge.weight"] + p["edge.bias"])
+                    x = joined(parts)
                 case "sum": x = Var(members) @ x
                 case "mean": x = Var(members / np.maximum(members.sum(1, keepdims=True), 1)) @ x
                 case "max": x = maximum(x, members)
-                case other: raise ValueError(f"readout: expected mean, sum or max, found {other!r}")
+                case other: raise ValueError(f"readout: expected mean, sum, max, source, target or ends, found {other!r}")
         elif kernel == "linear":
             match layer.get("jumping"):
                 case None:
@@ -351,7 +373,8 @@ class Zoo:
             case "l2": x = l2_norm(x)
             case "batch" | "pair":
                 read = any(before["kernel"] == "readout" for before in self.layers[:l + 1])
-                counts = graph.members.any(1) if read else np.ones(len(x.value), bool)
+                of_graphs = read and graph.members is not None
+                counts = graph.members.any(1) if of_graphs else np.ones(len(x.value), bool)
                 if layer["norm"] == "pair":
                     x = pair_norm(x, counts)
                 else:
@@ -417,7 +440,8 @@ def run(job):
         labels = np.asarray(job["labels"], np.int64 if of == "cross-entropy" else float)  # null: NaN
         train = np.asarray(job["train"], np.int64)
     net = Zoo(
-        Graph(job["vertices"], job["edges"], job.get("edge_features"), job.get("edge_weights"), job.get("graphs")), gcn.features_of(job),
+        Graph(job["vertices"], job["edges"], job.get("edge_features"), job.get("edge_weights"), job.get("graphs"), job.get("labelled_edges")),
+        gcn.features_of(job),
         labels, train, job["layers"], job.get("seed", 0), job.get("slope", 0.01), of, linked, job.get("class_weights"), job.get("focal", 0.0),
     )
     p = {name: np.asarray(value, np.float32).astype(float) for name, value in job["parameters"].items()}
@@ -458,6 +482,23 @@ def test_readout():
         expected = [flow[readout][0], [3, 4], *flow[readout][1:], [5, 6]]
         assert np.allclose(x.gradient, expected, rtol=1e-15), (readout, x.gradient)
     return "rows of graphs"
+
+
+def test_ends():
+    """The row of an edge is that of its source, that of its target, or both with those of its features."""
+    x, p = Var([[1, -4], [7, 0], [2, -8]]), {"edge.weight": Var([[2, 3]]), "edge.bias": Var([0, 1])}
+    net = Zoo(Graph(3, [], labelled={"ends": [[2, 0], [0, 1], [2, 2]], "features": [[1], [0], [-1]]}), x.value, None, None, [])
+    rows = {"source": [[2, -8], [1, -4], [2, -8]], "target": [[1, -4], [7, 0], [2, -8]]}
+    for readout in rows | {"ends": None}:
+        layer = dict(kernel="readout", readout=readout, dropout=0.0, bias=False, activation="identity", edge_features=True)
+        y = net.layer(x, 0, layer, p, [], None)
+        both = np.hstack([rows["source"], rows["target"], [[2, 4], [0, 1], [-2, -2]]])
+        assert (y.value == rows.get(readout, both)).all(), (readout, y.value)
+        y.back(np.arange(y.value.size, dtype=float).reshape(y.value.shape))
+        expected = {"source": [[2, 3], [0, 0], [4, 6]], "target": [[0, 1], [2, 3], [4, 5]], "ends": [[8, 10], [8, 9], [26, 29]]}
+        assert np.allclose(x.gradient, expected[readout], rtol=1e-15), (readout, x.gradient)
+    assert p["edge.bias"].gradient.tolist() == [30, 33] and p["edge.weight"].gradient.tolist() == [[-12, -12]]
+    return "rows of edges"
 
 
 def test_gradients(seed=31):
@@ -565,4 +606,4 @@ def test_gradients(seed=31):
 
 
 if __name__ == "__main__":
-    gcn.command(run, [test_ties, test_readout, test_gradients], __doc__)
+    gcn.command(run, [test_ties, test_readout, test_ends, test_gradients], __doc__)

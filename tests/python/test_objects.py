@@ -287,6 +287,68 @@ class Objects(Case):
             eciton.graph(pairs.T.copy(), edge_features=np.ones(3))
 
 
+class EdgeLabels(Case):
+    def test_arrays_and_frames_are_the_table(self) -> None:
+        pairs, x, group, _, ids, _ = planted()
+        path = folder(self.folder / "set")
+        random = np.random.default_rng(3)
+        kind = np.array(["within", "across"], object)[(group[pairs[:, 0]] != group[pairs[:, 1]]).astype(int)]
+        amount = (random.random(len(pairs)) * 1000 + 500 * (kind == "across")).astype(np.float32)
+        part = np.array(["train", "val", "test"], object)[random.permutation(len(pairs)) % 3]
+        rows = zip(pairs.tolist(), amount.tolist(), kind, part)
+        lines = (f"{ids[a]},{ids[b]},{value!r},{of},{where}\n" for (a, b), value, of, where in rows)
+        (path / "edges.csv").write_text("source,target,amount,kind,split\n" + "".join(lines))
+        wanted = digest(str(path), "--edge-label", "kind", "--epochs", "5", "--hidden", "8")
+        masks = {name: part == name for name in ("train", "val", "test")}
+        of_nodes = {"x": x, "ids": ids, "directed": False, **masks}
+        made = eciton.graph(pairs, edge_features=amount[:, None], edge_labels=kind, **of_nodes)
+        self.assertEqual(made.labelled_edges.T.tolist(), pairs.tolist())
+        self.assertEqual([made.classes[label] for label in made.y], kind.tolist())
+        self.assertIn(f"{len(pairs)} labelled edges", repr(made))
+        run = train(made, hidden=8)
+        self.assertEqual(run.digest, wanted)
+        self.assertEqual(train(str(path), edge_label="kind", hidden=8).digest, wanted)
+        self.assertEqual(train(eciton.graph(path, edge_labels="kind"), hidden=8).digest, wanted)
+        table = run.table()
+        self.assertEqual(table["label"].tolist(), kind.tolist())
+        self.assertEqual(table["source"].tolist(), [ids[a] for a in pairs[:, 0]])
+        self.assertEqual(table["part"].tolist(), part.tolist())
+        with self.assertRaisesRegex(ValueError, "labels of edges"):
+            made.save(self.folder / "store")
+        drawn = list(eciton.sampler(made, sampler="neighbours", batch=40, fan_out=[4, 4]))
+        for sample in drawn:
+            ends = sample.vertices[sample.edge_label_index]
+            self.assertEqual(ends.tolist(), made.labelled_edges[:, sample.labelled].tolist())
+        pandas = self.skip_without("pandas")
+        named = [[ids[a] for a in pairs[:, end]] for end in (0, 1)]
+        frame = pandas.DataFrame({"source": named[0], "target": named[1], "amount": amount, "kind": kind})
+        del of_nodes["directed"]
+        self.assertEqual(train(eciton.graph(frame, edge_labels="kind", **of_nodes), hidden=8).digest, wanted)
+
+    def test_mistakes_are_named(self) -> None:
+        pairs = planted()[0]
+        for words, expected in (
+            ({"edge_labels": np.zeros(3, int)}, "one for each of the"),
+            ({"edge_labels": np.zeros(len(pairs), int), "y": np.zeros(60, int)}, "not allowed with y"),
+            ({"edge_labels": np.zeros(len(pairs), int), "train": [len(pairs)]}, "train: found row"),
+        ):
+            with self.assertRaisesRegex(ValueError, expected):
+                eciton.graph(pairs, num_nodes=60, **words)
+        with self.assertRaisesRegex(TypeError, "not a data frame"):
+            eciton.graph(pairs, edge_labels="kind")
+
+    def test_a_label_column_of_a_file_is_learnt(self) -> None:
+        path = self.folder / "rows.csv"
+        rows = (f"{at % 7},{at % 5}.5,{at % 3},{at % 2}\n" for at in range(60))
+        path.write_text("a,b,kind,label\n" + "".join(rows))
+        self.assertEqual(train(str(path)).scores().shape, (60, 2))
+        for run in (train(str(path), label="kind"), train(eciton.graph(path, y="kind"))):
+            self.assertEqual(run.scores().shape, (60, 3))
+            self.assertEqual(run.config["data"]["label"], "kind")
+        with self.assertRaisesRegex(ValueError, "data.label: the graph has already been read; pass y=COLUMN"):
+            train(eciton.graph(path), label="kind")
+
+
 class Cora(Case):
     def test_equals_the_command(self) -> None:
         wanted = digest("--epochs", "10", "--seed", "3")

@@ -71,11 +71,18 @@ enum Format {
     Csv,
 }
 
-/// Prediction for one vertex, row or graph, which `eciton predict --json` prints.
+/// Prediction for one vertex, row, graph or edge, which `eciton predict --json` prints.
 #[derive(Serialize)]
 struct VertexLine<'a> {
     event: &'static str,
-    id: &'a str,
+    /// Id of the vertex, row or graph. `None` for an edge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    /// Ids of the ends of the edge. `None` if the row is not an edge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
     /// Predicted class, labels or numbers. Classes and labels are given by name if the data set has
     /// names.
     #[serde(skip_serializing_if = "Value::is_null")]
@@ -107,6 +114,9 @@ struct FileLine<'a> {
     /// Number of graphs in a data set of many graphs. It replaces `vertices`.
     #[serde(skip_serializing_if = "Option::is_none")]
     graphs: Option<usize>,
+    /// Number of labelled edges, if their labels are predicted. It replaces `vertices`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edges: Option<usize>,
     task: &'static str,
     /// Number of classes, labels or target values. `None` for link prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,6 +145,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let found = predicted(arguments)?;
     let (vertices, width) = found.scores.dim();
     let links = found.task == TaskType::LinkPrediction;
+    let of_rows = match (&found.known.ends, found.graphs) {
+        (Some(_), _) => "edges",
+        (None, true) => "graphs",
+        (None, false) => "vertices",
+    };
     if let Some(path) = &arguments.out {
         match format {
             Some(Format::Csv) => write_csv(path, &found)?,
@@ -144,15 +159,25 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         if arguments.json {
             let task = found.task.name();
             let (classes, dimensions) = if links { (None, Some(width)) } else { (Some(width), None) };
-            let (vertices, graphs) =
-                if found.graphs { (None, Some(vertices)) } else { (Some(vertices), None) };
+            let count = |rows: &str| (rows == of_rows).then_some(vertices);
+            let (vertices, edges, graphs) = (count("vertices"), count("edges"), count("graphs"));
             let event = "predictions";
-            output.json(&FileLine { event, vertices, graphs, task, classes, dimensions, path: &shown });
+            output.json(&FileLine {
+                event,
+                vertices,
+                graphs,
+                edges,
+                task,
+                classes,
+                dimensions,
+                path: &shown,
+            });
         } else {
             let (vertices, columns) = (grouped(vertices as u64), found.task.columns());
             let (what, link) = if links { ("embeddings", "in") } else { ("scores", "for") };
-            let of = if found.graphs { "graphs" } else { "vertices" };
-            output.line(format_args!("wrote {what} of {vertices} {of} {link} {width} {columns} to {shown}"));
+            output.line(format_args!(
+                "wrote {what} of {vertices} {of_rows} {link} {width} {columns} to {shown}"
+            ));
         }
         return Ok(());
     }
@@ -330,7 +355,7 @@ mod tests {
             task: TaskType::Classification,
             scores: array![[0.5, 0.5, -1.0], [0.1, f32::NAN, 2.0]],
             embeddings: None,
-            known: Known { names: vec![], labels: vec![2.0, f32::NAN], parts: vec![3, 0] },
+            known: Known { names: vec![], labels: vec![2.0, f32::NAN], parts: vec![3, 0], ends: None },
             split: None,
             workers: None,
         }

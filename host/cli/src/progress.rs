@@ -253,7 +253,7 @@ pub(crate) fn batches(of: &Batches) -> String {
 }
 
 /// Formats the targets of the task, for instance `7 classes`. For a data set of many graphs, an
-/// example is `188 graphs of 2 classes`.
+/// example is `188 graphs of 2 classes`, and for labels of edges `5,278 labelled edges of 2 classes`.
 fn columns(started: &Started) -> String {
     let columns = match started.task {
         TaskType::Classification => counted(started.classes, "class").replace("classs", "classes"),
@@ -264,8 +264,9 @@ fn columns(started: &Started) -> String {
             format!("{trained} training, {validation} validation, {test} test links")
         }
     };
-    match started.graphs {
-        Some(graphs) => format!("{} of {columns}", counted(u64::from(graphs), "graph")),
-        None => columns,
+    match (started.graphs, started.labelled_edges) {
+        (Some(graphs), _) => format!("{} of {columns}", counted(u64::from(graphs), "graph")),
+        (None, Some(edges)) => format!("{} of {columns}", counted(u64::from(edges), "labelled edge")),
+        (None, None) => columns,
     }
 }

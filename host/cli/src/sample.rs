@@ -22,8 +22,10 @@ Each micro-batch is a file ROUND-MICRO.npz in the folder of --to, with the array
 \x20 edge_weights  weight of each edge in sums over neighbours, if not 1\n\
 \x20 loss_weights  loss weight of each target, if they differ\n\
 \x20 graphs        number of the graph of each row, for data sets of many graphs\n\
-\x20 pair_source, pair_target  rows of the two ends of each pair in the loss of link prediction\n\
+\x20 pair_source, pair_target  rows of the two ends of each labelled edge, or of each pair in the loss of\n\
+\x20               link prediction\n\
 \x20 pair_label    1 for links, 0 for pairs without a link\n\
+\x20 labelled_edge  number of each labelled edge in the edge table\n\
 Without --to, the command prints the sizes of the micro-batches.\n\n\
 Examples:\n\
 \x20 eciton sample cora --sampler neighbours --batch 64 --fan-out 10,5 --rounds 2\n\
@@ -142,7 +144,10 @@ fn write(path: &Path, sample: &Sample) -> io::Result<()> {
         let (linked, pairs) = (links.len(), [&links[..], negatives].concat());
         archive.whole("pair_source", pairs.len(), |at| pairs[at].0.into())?;
         archive.whole("pair_target", pairs.len(), |at| pairs[at].1.into())?;
-        archive.whole("pair_label", pairs.len(), |at| i64::from(at < linked))?;
+        match &sample.labelled_edges {
+            Some(edges) => archive.whole("labelled_edge", edges.len(), |at| edges[at].into())?,
+            None => archive.whole("pair_label", pairs.len(), |at| i64::from(at < linked))?,
+        }
     }
     let weights = [("edge_weights", &sample.edge_weights), ("loss_weights", &sample.loss_weights)];
     for (name, values) in weights {

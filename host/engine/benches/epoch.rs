@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (layers, intervals, deadlines) in cases {
         let model = Model::gcn(layers, 16, 0.5, 1433, 7)?;
         let shape =
-            DataShape { rows: 2708, features: 1433, classes: 7, edge_features: 0, graphs: 0, group: 1 };
+            DataShape { rows: 2708, features: 1433, classes: 7, edge_features: 0, read_out: 0, group: 1 };
         let program = Program::build(&model, shape, eciton_program::Rewrites::default(), &signature)?;
         let rounds = if real { rounds / intervals } else { rounds };
         let mut engine = Engine::new(&program, Settings { deadlines, ..Settings::new(intervals, rounds) })?;

@@ -68,7 +68,7 @@
 //! use eciton_types::{RowsSpec, Signature, Value};
 //!
 //! let model = Model::gcn(2, 16, 0.5, 1433, 7)?;
-//! let shape = DataShape { rows: 2708, features: 1433, classes: 7, edge_features: 0, graphs: 0, group: 1 };
+//! let shape = DataShape { rows: 2708, features: 1433, classes: 7, edge_features: 0, read_out: 0, group: 1 };
 //! // The signature of each kernel, which `eciton-kernel` reads from components. Here it has as
 //! // many output columns as its attribute states.
 //! let program = Program::build(&model, shape, eciton_program::Rewrites::default(), &|kernel, inputs, attributes| {

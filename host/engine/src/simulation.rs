@@ -85,7 +85,7 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
 
 fn gcn(layers: u32) -> Program {
     let model = Model::gcn(layers, 16, 0.5, 30, 7).unwrap();
-    let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, read_out: 0, group: 1 };
     Program::build(&model, shape, eciton_program::Rewrites::default(), &signature).unwrap()
 }
 
@@ -96,7 +96,7 @@ fn gatv2(layers: u32, edges: Place) -> Program {
     let model =
         Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 30, 7, TaskType::Classification)
             .unwrap();
-    let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, read_out: 0, group: 1 };
     let mut program = Program::build(&model, shape, eciton_program::Rewrites::default(), &signature).unwrap();
     program.place_edges(edges);
     program

@@ -88,7 +88,8 @@ pub(crate) fn open(path: &Path, format: Format, request: Request<'_>) -> Result<
         false => Some(document.nodes.table((path, &format!("{name}, nodes")), &["id"], &["id"])?),
     };
     drop(document);
-    let mut made = folder::open_tables(folder, &Roles::beside(folder)?, edges, nodes, request)?;
+    let own = nodes.is_some();
+    let mut made = folder::open_tables(folder, &Roles::beside(folder)?, edges, (nodes, own), request)?;
     made.name = file::stem(path);
     Ok(made)
 }

@@ -7,6 +7,7 @@ use eciton_graph::edge_features::{EdgeFeatures, check_columns, check_finite};
 use eciton_graph::edge_rule::{EdgeRule, Zeros};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
+use eciton_graph::features::Features;
 use eciton_input::file::present;
 use eciton_input::notes::Level;
 use eciton_input::threads::processors;
@@ -98,6 +99,11 @@ impl EdgeRows {
         let (graph, rows, found) = rule.valued(vertices, edges, self.columns, &self.values, processors())?;
         found.report(&self.file, published);
         Ok((graph, rows))
+    }
+
+    /// Returns the rows as features of labelled edges, in the order of the file.
+    pub(crate) fn features(&self) -> Result<Features> {
+        Features::dense(self.columns, &self.values)
     }
 
     /// Returns whether an edge is dropped because its weight is 0.

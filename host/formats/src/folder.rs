@@ -47,6 +47,7 @@
 
 mod attributes;
 mod describe;
+mod edge_labels;
 mod edges;
 mod features;
 mod graphs;
@@ -68,6 +69,7 @@ use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::graphs::apart_error;
 use eciton_input::file::present;
 
+use self::edge_labels::Divided;
 use self::edges::{Edges, ordered};
 use self::graphs::GraphIds;
 use self::headers::ids_or_header;
@@ -105,13 +107,24 @@ pub fn open(folder: &Path, request: Request<'_>) -> Result<Dataset> {
         });
     };
     let edges = ordered(Table::open(path)?, &roles)?;
-    let mut made = open_tables(folder, &roles, edges, None, request)?;
+    let mut made = open_tables(folder, &roles, edges, (None, false), request)?;
     made.name = file::folder_name(folder);
     Ok(made)
 }
 
+/// Reads the edge table `path` as a graph, together with tables next to it.
+///
+/// # Errors
+/// Returns the errors of [`open`].
+pub(crate) fn open_edges(path: &Path, request: Request<'_>) -> Result<Dataset> {
+    let folder = file::parent(path);
+    let roles = Roles::beside(folder)?;
+    open_tables(folder, &roles, ordered(Table::open(path)?, &roles)?, (None, true), request)
+}
+
 /// Reads an edge table, together with features, labels and split from a folder. If `nodes` is set,
-/// it has precedence over the node table of the folder.
+/// it has precedence over the node table of the folder. `own` is true if the data set is a file, so
+/// that other tables of the folder need not belong to it.
 ///
 /// # Errors
 /// Returns the errors of [`open`].
@@ -119,11 +132,12 @@ pub(crate) fn open_tables(
     folder: &Path,
     roles: &Roles,
     edges: Table,
-    nodes: Option<Table>,
+    (nodes, own): (Option<Table>, bool),
     request: Request<'_>,
 ) -> Result<Dataset> {
     let expected = request.expected;
-    let own = nodes.is_some();
+    let divided = Divided::new(edges, request)?;
+    let edges = divided.edges.clone();
     let parts = Parts::open(folder, roles, (graphs_of(folder, own), nodes), Some(&edges), request)?;
     let Parts { features, labels, graphs: of_graphs, .. } = &parts;
     let known = match (features, labels, of_graphs) {
@@ -196,9 +210,11 @@ pub(crate) fn open_tables(
     let rows = EdgeRows::of_folder(folder, &edges, read.columns, pairs.len())?;
     let edge_names = rows.as_ref().map(|rows| rows.names.clone()).unwrap_or_default();
     let (graph, placed) = graph_of(&edges.file, vertices, pairs, rows.as_ref(), false)?;
-    drop(rows);
     let mut known = Attributes::from_parts(&parts, &ids, graphs, request)?;
     known.names.edge_features = edge_names;
+    let rows = rows.filter(|_| request.edge_label.is_some());
+    let features = rows.as_ref().map(EdgeRows::features).transpose()?;
+    divided.label(&mut known, (pairs, features), request)?;
     edges.report_header(&[]);
     if !own {
         let mut used = parts.files();

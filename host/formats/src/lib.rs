@@ -211,6 +211,9 @@ fn read(path: &Path, name: Option<&str>, request: Request<'_>) -> Result<Dataset
             });
         }
         return match Kind::detect(path)? {
+            Some(Kind::Rows | Kind::EdgeList) if request.edge_label.is_some() => {
+                folder::open_edges(path, request)
+            }
             Some(Kind::Bundle) => bundle::open(path, expected),
             Some(Kind::MatrixMarket) => matrix_market::open(path, request),
             Some(Kind::Metis) => metis::open(path, request),

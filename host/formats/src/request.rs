@@ -12,8 +12,12 @@ pub struct Request<'a> {
     /// Name of the label column. If `None`, it is inferred from the names and positions of the
     /// columns.
     pub label: Option<&'a str>,
-    /// True for link prediction, which does not require a label column in a node table.
+    /// True if no labels of vertices are learnt, so that a node table needs no label column. This is
+    /// the case for link prediction and for labels of edges.
     pub links: bool,
+    /// Name of the column of an edge table that holds the labels of edges. If `None`, edges have no
+    /// labels.
+    pub edge_label: Option<&'a str>,
     /// Treatment of self-loops. If `None`, they are dropped, except those of a store (a graph that
     /// `eciton data convert` wrote).
     pub self_loops: Option<SelfLoops>,

@@ -340,23 +340,45 @@ impl<'a> Gather<'a> {
 pub fn spread(of: &[u32], scale: Option<&[f32]>, pieces: &[(Range<usize>, Rows<'_>)], out: &mut ViewMut<'_>) {
     assert_eq!(of.len(), out.rows(), "rows to write");
     for (to, &from) in of.iter().enumerate() {
-        let from = from as usize;
-        let at = pieces.partition_point(|(rows, _)| rows.end <= from);
-        let (rows, piece) = &pieces[at];
-        let factor = scale.map_or(1.0, |scale| scale[from]);
         let out = out.row_mut(to);
-        // The term is added to zero, as in a sum with one term.
-        match piece {
-            Rows::F32(view) => {
-                let row = view.row(from - rows.start);
-                out.iter_mut().zip(row).for_each(|(out, &x)| *out = 0.0 + factor * x);
-            }
-            Rows::Bf16(view) => {
-                let row = view.row(from - rows.start);
-                out.iter_mut()
-                    .zip(row)
-                    .for_each(|(out, &x)| *out = 0.0 + factor * eciton_tensor::half::widen(x));
-            }
+        out.fill(0.0);
+        add_row(pieces, from, scale.map_or(1.0, |scale| scale[from as usize]), out);
+    }
+}
+
+/// Sums rows. Row i of `out` becomes the sum of the rows of `pieces` that `lists` has for row
+/// `rows.start + i`, in this order. Unlike in a gather, there may be more lists than rows. `pieces`
+/// are in ascending order of rows.
+///
+/// # Panics
+/// Panics if no piece contains a row, or if the dimensions of the arguments differ.
+pub fn collect(
+    lists: &Adjacency,
+    rows: Range<usize>,
+    pieces: &[(Range<usize>, Rows<'_>)],
+    out: &mut ViewMut<'_>,
+) {
+    assert_eq!(rows.len(), out.rows(), "rows to write");
+    for (to, row) in rows.enumerate() {
+        let out = out.row_mut(to);
+        out.fill(0.0);
+        lists.neighbours_of(row as u32).iter().for_each(|&from| add_row(pieces, from, 1.0, out));
+    }
+}
+
+/// Adds row `from` of `pieces`, times `factor`, to `out`.
+fn add_row(pieces: &[(Range<usize>, Rows<'_>)], from: u32, factor: f32, out: &mut [f32]) {
+    let from = from as usize;
+    let at = pieces.partition_point(|(rows, _)| rows.end <= from);
+    let (rows, piece) = &pieces[at];
+    match piece {
+        Rows::F32(view) => {
+            let row = view.row(from - rows.start);
+            out.iter_mut().zip(row).for_each(|(out, &x)| *out += factor * x);
+        }
+        Rows::Bf16(view) => {
+            let row = view.row(from - rows.start);
+            out.iter_mut().zip(row).for_each(|(out, &x)| *out += factor * eciton_tensor::half::widen(x));
         }
     }
 }

@@ -95,6 +95,13 @@ pub fn for_dataset(dataset: &Dataset) -> Vec<Checksum> {
     if let Some(rows) = &dataset.edge_features {
         sections.slab(Part::EdgeFeatures, rows.slab());
     }
+    let ends: Option<Vec<u32>> = dataset
+        .labelled_edges
+        .as_ref()
+        .map(|edges| edges.ends.iter().flat_map(|&(source, target)| [source, target]).collect());
+    if let Some(ends) = &ends {
+        sections.values(Part::Graph, ends);
+    }
     match &dataset.labels {
         Labels::Classes { of, .. } => sections.values(Part::Labels, of),
         Labels::Flags(values) | Labels::Numbers(values) => {

@@ -18,9 +18,10 @@ use crate::adjacency::{Graph, check_vertices};
 use crate::checksum::Checksum;
 use crate::error::{Error, Place, Result};
 use crate::graphs::{Graphs, apart_error};
+use crate::labelled_edges::LabelledEdges;
 use crate::summary::Summary;
 
-/// Data set for a prediction task on vertices or on whole graphs.
+/// Data set for a prediction task on vertices, on edges or on whole graphs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
     /// Short name, for instance `cora`.
@@ -33,13 +34,15 @@ pub struct Dataset {
     /// Features of the edges, with one row per edge, as in the input. `None` if edges have no
     /// features.
     pub edge_features: Option<EdgeFeatures>,
-    /// Labels of the vertices, which the model learns to predict.
+    /// Labels of the vertices, or of `labelled_edges`, which the model learns to predict.
     pub labels: Labels,
-    /// Ids of the vertices for training, validation and test.
+    /// Numbers of the vertices, or of `labelled_edges`, for training, validation and test.
     pub split: Split,
     /// Graph of each vertex, and the representative vertex of each graph. That vertex has the
     /// graph's labels and represents it in the split. `None` if the data set is a single graph.
     pub graphs: Option<Graphs>,
+    /// Edges with the labels and the split, if the task is on edges. Otherwise `None`.
+    pub labelled_edges: Option<LabelledEdges>,
     /// Ids of the vertices in the user's data.
     pub ids: VertexIds,
     /// Names of classes and columns.
@@ -89,6 +92,7 @@ impl Dataset {
             labels,
             split,
             graphs: None,
+            labelled_edges: None,
             ids: VertexIds::Dense,
             names: Names::default(),
             scaling: Scaling::None,
@@ -144,7 +148,17 @@ impl Dataset {
                 other: "the graph".to_owned(),
             })
         };
-        count("labels", self.labels.rows())?;
+        match &self.labelled_edges {
+            None => count("labels", self.labels.rows())?,
+            Some(edges) => {
+                edges.validate(vertices, &part("labelled edges"))?;
+                let (found, expected) = (self.labels.rows() as u64, edges.ends.len() as u64);
+                if found != expected {
+                    let (place, other) = (Place::whole(part("labels")), "the edge table".to_owned());
+                    return Err(Error::Mismatch { place, what: "edges", found, expected, other });
+                }
+            }
+        }
         match &self.ids {
             VertexIds::Dense => {}
             VertexIds::Numbers(ids) => count("ids", ids.len())?,
@@ -188,6 +202,15 @@ impl Dataset {
             });
         }
         Ok(())
+    }
+
+    /// Returns the rows of features over which statistics are computed ([`Split::training_rows`]). In a
+    /// task on edges, they are all `rows` rows.
+    pub fn training_rows(&self, rows: usize) -> Vec<u32> {
+        match self.labelled_edges {
+            None => self.split.training_rows(self.graphs.as_ref(), rows),
+            Some(_) => (0..rows as u32).collect(),
+        }
     }
 
     /// Replaces the labels by the same labels in another form. Names that no longer fit are

@@ -27,6 +27,7 @@ pub mod features;
 pub mod generate;
 pub mod graphs;
 pub mod label_report;
+pub mod labelled_edges;
 pub mod labels;
 pub mod links;
 pub mod mapping;

@@ -212,7 +212,7 @@ impl Statistics {
             unlabelled,
             split: [data.split.train.len(), data.split.validation.len(), data.split.test.len()],
             graphs: data.graphs.as_ref().map(|graphs| GraphStatistics::from_graphs(graphs, graph)),
-            homophily: (both > 0).then(|| same as f64 / both as f64),
+            homophily: (both > 0 && data.labelled_edges.is_none()).then(|| same as f64 / both as f64),
         }
     }
 }

@@ -11,7 +11,7 @@ pub(crate) mod writer;
 use std::path::Path;
 
 use crate::dataset::Dataset;
-use crate::error::Result;
+use crate::error::{Error, Place, Result};
 
 pub use description::{DESCRIPTION, FORMAT, MAX_DESCRIPTION_BYTES, MAX_NAMES_BYTES, VERSION};
 pub use partition::{PartSize, Partition};
@@ -27,6 +27,14 @@ pub use writer::{RowsWriter, Writer};
 /// not be read back.
 pub fn write(path: &Path, data: &Dataset) -> Result<()> {
     data.validate()?;
+    if data.labelled_edges.is_some() {
+        return Err(Error::Malformed {
+            place: Place::whole(&data.name),
+            expected: "labels of vertices or graphs, which a store has".to_owned(),
+            found: "labels of edges".to_owned(),
+            remedy: "keep the edge table, and train on it with its label column",
+        });
+    }
     let mut writer = Writer::create(path)?;
     writer.graph(&data.graph)?;
     writer.features(&data.features)?;

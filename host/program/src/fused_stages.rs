@@ -328,9 +328,7 @@ mod tests {
         let all = FusedStages::from_program(&program, &FusionChoice::Auto).unwrap();
         let [one] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!((one.stages.clone(), one.writes.len()), (0..program.stages.len(), 0));
-        assert!(
-            one.reads.iter().all(|(slot, _)| *slot == program.features || Some(*slot) == program.gathered)
-        );
+        assert!(one.reads.iter().all(|(slot, _)| program.constants().any(|constant| constant == *slot)));
         let fused = all.fuse(&program);
         assert_eq!((fused.stages.len(), fused.loss()), (1, Some(StageId(0))));
         assert_eq!(fused.stages[0].sums.len(), program.parameters.len());

@@ -132,8 +132,8 @@ pub(crate) struct Lowering<'o> {
 
 impl<'o> Lowering<'o> {
     fn new(model: Model, shape: DataShape, rewrites: Rewrites, open: Open<'o>, training: bool) -> Self {
-        let network = Network::from_model(&model, rewrites);
-        let constants = 1 + usize::from(rewrites.reads_beside(&model));
+        let network = Network::from_model(&model, rewrites, shape.edge_features);
+        let of_vertices = 1 + usize::from(rewrites.reads_beside(&model));
         let features = SlotSpec {
             width: shape.features,
             extents: vec![shape.features],
@@ -143,25 +143,31 @@ impl<'o> Lowering<'o> {
             written_by: None,
             needed_until: StageId(0),
         };
-        let graphs = if model.reads_out() { shape.graphs } else { 0 };
+        let read_out = if model.readout().is_some() { shape.read_out } else { 0 };
         let domains = vec![
             Domain { of: RowsOf::Vertices, rows: shape.rows },
-            Domain { of: RowsOf::Graphs, rows: graphs },
+            Domain { of: RowsOf::ReadOut, rows: read_out },
             Domain { of: RowsOf::Atoms, rows: MAX_BATCH_ATOMS },
         ];
+        let mut slots = vec![features.clone(); of_vertices];
+        if let Some(rows) = network.edge_rows {
+            let width = network.width(rows);
+            slots.push(SlotSpec { width, extents: vec![width], domain: Domain::READ_OUT, ..features });
+        }
         let program = Program {
             shape,
             model,
             rewrites,
             stages: Vec::new(),
-            slots: vec![features; constants],
+            slots,
             operations: Vec::new(),
             domains,
             relations: Vec::new(),
             parameters: Vec::new(),
             uses: Vec::new(),
             features: SlotId(0),
-            gathered: (constants > 1).then_some(SlotId(1)),
+            gathered: (of_vertices > 1).then_some(SlotId(1)),
+            edge_rows: network.edge_rows.map(|rows| SlotId(rows.index() as u16)),
             scores: None,
             embeddings: None,
             losses: Vec::new(),
@@ -170,9 +176,9 @@ impl<'o> Lowering<'o> {
         };
         let values = network.values.len();
         let mut slots = vec![None; values];
-        slots[ValueId::FEATURES.index()] = Some(program.features);
-        if let Some(gathered) = program.gathered {
-            slots[ValueId::GATHERED.index()] = Some(gathered);
+        // The first values are the constants, which have the first slots.
+        for slot in program.constants() {
+            slots[slot.index()] = Some(slot);
         }
         let (gradients, trained) = (vec![None; values], vec![false; values]);
         Self { open, network, program, training, slots, gradients, trained }

@@ -106,14 +106,21 @@ pub(crate) struct Network {
     pub(crate) nodes: Vec<Node>,
     /// The value that the last layer reads. Its rows are the embeddings of the vertices.
     pub(crate) embeddings: ValueId,
+    /// Value with the features of labelled edges, if the network reads them.
+    pub(crate) edge_rows: Option<ValueId>,
 }
 
 impl Network {
-    /// Builds the network of a model, with the optimisations that `rewrites` lists.
-    pub(crate) fn from_model(model: &Model, rewrites: Rewrites) -> Self {
+    /// Builds the network of a model, with the optimisations that `rewrites` lists. `columns` is the
+    /// number of features per edge.
+    pub(crate) fn from_model(model: &Model, rewrites: Rewrites, columns: u32) -> Self {
         let features = Value { width: model.features, layer: Layer(0), domain: Domain::VERTICES };
-        let values = vec![features; 1 + usize::from(rewrites.reads_beside(model))];
-        let network = Self { values, nodes: Vec::new(), embeddings: ValueId::FEATURES };
+        let mut values = vec![features; 1 + usize::from(rewrites.reads_beside(model))];
+        let edge_rows = model.reads_edge_rows().then(|| {
+            values.push(Value { width: columns, layer: Layer(0), domain: Domain::READ_OUT });
+            ValueId(values.len() - 1)
+        });
+        let network = Self { values, nodes: Vec::new(), embeddings: ValueId::FEATURES, edge_rows };
         layers::build(network, model, rewrites)
     }
 
@@ -143,8 +150,8 @@ impl Network {
         self.add_over(Over::Neighbours, layer, inputs, (width, domain), operator)
     }
 
-    /// Adds a node like [`Network::add`], whose relation has lists of the kind `over`. With
-    /// `Over::Graphs`, the node computes one row per graph from the rows of vertices.
+    /// Adds a node like [`Network::add`], whose relation has lists of the kind `over`. In a readout,
+    /// the node computes one row per graph or labelled edge from the rows of vertices.
     pub(crate) fn add_over(
         &mut self,
         over: Over,
@@ -153,7 +160,7 @@ impl Network {
         (width, domain): (u32, DomainId),
         operator: impl Operator + 'static,
     ) -> ValueId {
-        let domain = if over == Over::Graphs { Domain::GRAPHS } else { domain };
+        let domain = if over.is_readout() { Domain::READ_OUT } else { domain };
         let output = self.value(width, layer, domain);
         self.nodes.push(Node { layer, inputs, output: Some(output), operator: Box::new(operator) });
         output

@@ -42,9 +42,8 @@ pub struct DataShape {
     pub classes: u32,
     /// Number of features per edge. If 0, edges have no features.
     pub edge_features: u32,
-    /// Number of graphs in the data set. If 0, the data set is one graph, and the task is on
-    /// vertices.
-    pub graphs: u32,
+    /// Number of graphs or labelled edges in the data set. If 0, the task is on vertices.
+    pub read_out: u32,
     /// Number of consecutive rows that form a sequence, which divides `rows`. If 1, rows are not
     /// sequences.
     pub group: u32,
@@ -92,6 +91,8 @@ pub struct Program {
     /// Slot of the features that were gathered before the first epoch, if stages read them in
     /// addition to `features`. No stage writes the slot.
     pub gathered: Option<SlotId>,
+    /// Slot of the features of labelled edges, if stages read them. No stage writes the slot.
+    pub edge_rows: Option<SlotId>,
     /// Slot of the class scores, in an evaluation program. Its rows are still needed after the last
     /// stage.
     pub scores: Option<SlotId>,
@@ -248,8 +249,9 @@ pub struct Domain {
 pub enum RowsOf {
     /// A vertex of a graph.
     Vertices,
-    /// A graph, in a data set of several graphs. The stages after a readout compute such rows.
-    Graphs,
+    /// A graph, in a data set of several graphs, or a labelled edge. The stages after a readout compute
+    /// such rows.
+    ReadOut,
     /// An atom, which is a block of consecutive rows of the vertices or the graphs. Norms over all rows
     /// compute moments of atoms.
     Atoms,
@@ -258,8 +260,8 @@ pub enum RowsOf {
 impl Domain {
     /// Id of the domain of the vertices, in every program.
     pub const VERTICES: DomainId = DomainId(0);
-    /// Id of the domain of the graphs, in a program that reads graphs out.
-    pub const GRAPHS: DomainId = DomainId(1);
+    /// Id of the domain of the graphs or labelled edges, in a program with a readout.
+    pub const READ_OUT: DomainId = DomainId(1);
     /// Id of the domain of the atoms, in every program. It has as many rows as a data set or a
     /// micro-batch has atoms at most.
     pub const ATOMS: DomainId = DomainId(2);
@@ -299,6 +301,19 @@ pub enum Over {
     /// Each graph has the list of its vertices. The sources are vertices, and the targets are
     /// graphs.
     Graphs,
+    /// Each labelled edge has its source vertex.
+    EdgeSources,
+    /// Each labelled edge has its target vertex.
+    EdgeTargets,
+}
+
+impl Over {
+    /// Returns true if the rows that a stage computes from the lists are those of graphs or of
+    /// labelled edges.
+    #[must_use]
+    pub const fn is_readout(self) -> bool {
+        !matches!(self, Self::Neighbours)
+    }
 }
 
 /// Slot, which is a row buffer. It is a matrix with one row for every row of its domain.
@@ -451,6 +466,11 @@ impl Stage {
 }
 
 impl Program {
+    /// Returns the slots that no stage writes, because they have data of the data set.
+    pub fn constants(&self) -> impl Iterator<Item = SlotId> {
+        [Some(self.features), self.gathered, self.edge_rows].into_iter().flatten()
+    }
+
     /// Builds the training program of a model for a data set of this shape. `signature` opens a
     /// kernel and returns its signature.
     ///

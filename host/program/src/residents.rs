@@ -57,8 +57,8 @@ impl Residents {
     #[must_use]
     pub fn passing(program: &Program, fused_stages: &FusedStages, schedule: &Program) -> Self {
         let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
-        let host = [Some(program.features), program.gathered, program.scores, program.embeddings];
-        let passed = |slot| match host.contains(&Some(slot)) {
+        let host: Vec<SlotId> = program.constants().chain(program.scores).chain(program.embeddings).collect();
+        let passed = |slot| match host.contains(&slot) {
             true => None,
             false => passed(schedule, &whole(program, fused_stages), slot),
         };

@@ -131,7 +131,7 @@ pub(crate) fn signature(
 /// Returns the program of a GCN on 64 vertices, for tests.
 pub(crate) fn gcn(layers: u32, hidden: u32, features: u32, classes: u32) -> Program {
     let model = Model::gcn(layers, hidden, 0.5, features, classes).unwrap();
-    let shape = DataShape { rows: 64, features, classes, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 64, features, classes, edge_features: 0, read_out: 0, group: 1 };
     Program::build(&model, shape, Rewrites::default(), &signature).unwrap()
 }
 
@@ -257,7 +257,7 @@ pub(crate) fn random(random: &mut Random) -> Program {
     let classes = 4;
     let task = if random.below(4) == 0 { TaskType::LinkPrediction } else { TaskType::Classification };
     let model = Model::resolve(&settings, features, classes, task).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let shape = DataShape { rows: 64, features, classes, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 64, features, classes, edge_features: 0, read_out: 0, group: 1 };
     let constant = model.constant_gather().is_some() && random.below(2) == 0;
     let rewrites = Rewrites { gathered_features: constant, aggregate_first: random.next() & !1 };
     Program::build(&model, shape, rewrites, &signature).unwrap_or_else(|e| panic!("{text}: {e}"))
@@ -363,7 +363,7 @@ fn random_graph(random: &mut Random) -> String {
 pub(crate) fn random_deep(random: &mut Random) -> Program {
     let text = random_graph(random);
     let model = deep_model(&text, 16, 3).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let shape = DataShape { rows: 64, features: 16, classes: 3, edge_features: 0, graphs: 0, group: 4 };
+    let shape = DataShape { rows: 64, features: 16, classes: 3, edge_features: 0, read_out: 0, group: 4 };
     let rewrites = Rewrites { gathered_features: false, aggregate_first: random.next() & !1 };
     Program::build(&model, shape, rewrites, &signature).unwrap_or_else(|error| panic!("{text}: {error}"))
 }

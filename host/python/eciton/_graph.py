@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,12 @@ class Graph:
         return dict(zip(("train", "val", "test"), self._data.split()))
 
     @property
+    def labelled_edges(self) -> NDArray[np.int64] | None:
+        """Sources and targets [2, rows] of the edges that `y` and `split` belong to, or `None` if it is not edges."""
+        found = self._data.labelled_edges()
+        return None if found is None else np.stack(found)
+
+    @property
     def edge_features(self) -> NDArray[np.float32] | None:
         """Edge features [edges, columns] in the order of `edge_index`, or `None`."""
         return self._data.edge_features()
@@ -131,6 +137,8 @@ class Graph:
 
     def __repr__(self) -> str:
         graphs = f", {self.num_graphs:,} graphs" if self._data.many_graphs else ""
+        edges = self.labelled_edges
+        graphs += "" if edges is None else f", {edges.shape[1]:,} labelled edges"
         return (
             f"<eciton.Graph {self.name!r}: {self.num_nodes:,} nodes, {self.num_edges:,} directed edges{graphs}, "
             f"{self.num_features:,} {'sparse ' if self.sparse_features else ''}features, {self.num_classes} "
@@ -162,6 +170,7 @@ def graph(
     ids: Any = None,
     classes: Sequence[Any] | None = None,
     edge_features: Any = None,
+    edge_labels: Any = None,
     num_nodes: int | None = None,
     directed: bool | None = None,
     self_loops: bool | None = None,
@@ -174,13 +183,16 @@ def graph(
     of PyG's `Data` (many graphs), a data frame of edges (pandas, polars, pyarrow), an OGB data set, or a name or path.
     `x`: features [nodes, columns], as an array, a sparse matrix or a data frame. Sparse features stay sparse.
     `y`: labels. Whole numbers from 0 (-1: unlabelled) or texts are classes, a 0/1 matrix is several labels, and
-    fractions are numbers to predict. If `x` is a data frame, `y` and `ids` may be names of its columns.
+    fractions are numbers to predict. If `x` is a data frame, `y` and `ids` may be names of its columns. With a path, `y`
+    is the name of the label column.
     `train`, `val`, `test`: split, as masks, row numbers or ids. Default: a random split of the labelled rows into 60,
     20 and 20 % (seed 0). If only `test` is missing, it consists of all other labelled rows.
     `mask`: column of PyG's masks with several splits [default: 0].
     `ids`: ids of the nodes. `classes`: names of the classes, in order.
     `edge_features`: array [edges, columns] in the order of the edges, "data" for the values of a sparse matrix, or
     names of columns or attributes.
+    `edge_labels`: labels of the edges in their order, to be learnt in place of `y`, or the name of their column in a data
+    frame of edges or at a path. The split then consists of edges. Features of the edges are read by the model.
     `directed`: false to add the reverse of every edge. Default: false for data frames of edges; otherwise the direction
     that the object defines.
     `self_loops`: true to keep self-loops. Default: they are dropped (for a store, kept as stored).
@@ -198,16 +210,24 @@ def graph(
     if isinstance(edges, Graph):
         return edges
     if isinstance(edges, (str, os.PathLike)):
-        given = {"x": x, "y": y, "train": train, "val": val, "test": test, "ids": ids, "edge_features": edge_features}
+        given = {"x": x, "train": train, "val": val, "test": test, "ids": ids, "edge_features": edge_features}
+        columns = {"y": y, "edge_labels": edge_labels}
+        given |= {key: value for key, value in columns.items() if not isinstance(value, str)}
         others = [key for key, value in given.items() if value is not None]
         if others:
             raise TypeError(
                 f"{', '.join(others)}: not allowed with the name or path of a data set, which has its own values"
             )
-        data = _eciton.open(os.fspath(edges), name, self_loops, None)
+        data = _eciton.open(os.fspath(edges), name, self_loops, None, y, edge_labels)
         _warn(data)
         return Graph(data if classes is None else data.with_classes([str(one) for one in classes]))
-    found = _objects.find(edges, edge_features if _is_choice(edge_features) else None)
+    of_edges = edge_labels if isinstance(edge_labels, str) else getattr(edge_labels, "name", None)
+    leave_out = edge_labels if isinstance(edge_labels, str) else None
+    if isinstance(edge_labels, str):
+        if not arrays.is_frame(edges):
+            raise TypeError(f"edge_labels: {edge_labels!r} names a column, but edges is not a data frame; pass the values")
+        edge_labels = arrays.column(edges, edge_labels, "edges")
+    found = _objects.find(edges, edge_features if _is_choice(edge_features) else None, leave_out)
     if edge_features is not None and not _is_choice(edge_features):
         framed = arrays.is_frame(edge_features)
         found.edge_names = [str(one) for one in arrays.columns(edge_features)] if framed else []
@@ -235,7 +255,13 @@ def graph(
         arrays.refuse_other_order(thing, x, (what, "x"))
     shuffled = _is_shuffled(x) and ids is None
     x = found.x if x is None else x
-    y = found.y if y is None else y
+    if edge_labels is not None:
+        if y is not None or found.graph_of is not None or found.edges is None:
+            reason = "y" if y is not None else "many graphs" if found.graph_of is not None else "a compressed matrix"
+            raise ValueError(f"edge_labels: not allowed with {reason}; pass an edge_index [2, edges] without y")
+        y = None
+    else:
+        y = found.y if y is None else y
     if ids is not None:
         column = arrays.plain(arrays.array(ids, "ids"))
         arrays.complete(column.reshape(-1), "ids")
@@ -253,8 +279,10 @@ def graph(
     if shuffled:
         text = "x: the index is not 0, 1, 2, ..., but rows are used in order; to use the index, pass ids=x.index"
         builder.note("warning", text)
+    if edge_labels is not None:
+        target, y, found.masks = of_edges, edge_labels, {}
     builder.names(_known.feature_names(x, leave), found.edge_names, _known.target_names(target))
-    _edges(builder, found)
+    _edges(builder, found, edge_labels is not None)
     if x is not None:
         _known.features(builder, x, found.nodes, leave)
     rows, unit = found.nodes, "nodes"
@@ -264,6 +292,8 @@ def graph(
         named = None
     else:
         named = _known.named(builder, found.ids, rows)
+    if edge_labels is not None and found.edges is not None:
+        rows, unit, named = len(found.edges[0]), "edges", None
     if y is not None:
         _known.labels(builder, y, rows, classes, unit)
     parts = [
@@ -275,6 +305,17 @@ def graph(
     made = builder.finish()
     _warn(made)
     return Graph(made)
+
+
+def opened(data: Any, *asked: Mapping[str, Any] | None) -> Graph:
+    """Return the graph that `data` is, or that it names. At a path, the label columns are those in the settings `asked`."""
+    if isinstance(data, Graph):
+        return data
+    if not isinstance(data, (str, os.PathLike)):
+        return graph(data)
+    named = {key: value for settings in asked for key, value in (settings or {}).items()}
+    label, edge_label = (named.get(key, named.get(f"data.{key}")) for key in ("label", "edge_label"))
+    return graph(data, y=label, edge_labels=edge_label)
 
 
 def _warn(data: _eciton.Data) -> None:
@@ -384,8 +425,8 @@ def _by_id(found: _objects.Found) -> list[tuple[str, str]]:
     return report
 
 
-def _edges(builder: _eciton.Builder, found: _objects.Found) -> None:
-    """Pass the edges to the builder, compressed lists without a copy if possible."""
+def _edges(builder: _eciton.Builder, found: _objects.Found, labelled: bool) -> None:
+    """Pass the edges to the builder, compressed lists without a copy if possible. `labelled`: the edges have labels."""
     values = None
     if found.edge_features is not None:
         values = arrays.edge_values(found.edge_features, "edge_features")
@@ -419,4 +460,4 @@ def _edges(builder: _eciton.Builder, found: _objects.Found) -> None:
         raise ValueError(
             f"edge_features: found {len(values):,} rows, expected one row for each of the {len(sources):,} edges"
         )
-    builder.edges(sources, targets, values, found.weight, not found.structure)
+    builder.edges(sources, targets, values, found.weight, (not found.structure, labelled))

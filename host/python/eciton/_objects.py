@@ -44,8 +44,11 @@ class Found:
     name: str = "graph"
 
 
-def find(thing: Any, edge_columns: Any) -> Found:
-    """Recognise a graph object. `edge_columns` are the columns or attributes to use as edge features."""
+def find(thing: Any, edge_columns: Any, labels: str | None = None) -> Found:
+    """Recognise a graph object. `edge_columns` are the columns or attributes to use as edge features.
+
+    `labels` is the column of a data frame of edges that is not an edge feature.
+    """
     if arrays.is_sparse(thing):
         return matrix(thing, edge_columns)
     if hasattr(thing, "edge_types") and hasattr(thing, "node_types"):
@@ -74,7 +77,7 @@ def find(thing: Any, edge_columns: Any) -> Found:
     if not isinstance(thing, (np.ndarray, dict)) and many(thing):
         return graphs(thing)
     if arrays.is_frame(thing):
-        return frame(thing, edge_columns)
+        return frame(thing, edge_columns, labels)
     return edge_index(thing)
 
 
@@ -299,8 +302,11 @@ def graphs(thing: Any, read: Callable[[Any], Found] | None = None) -> Found:
     )
 
 
-def frame(thing: Any, keep: Any) -> Found:
-    """Read a table of edges. The first two columns are source and target, further numeric columns are edge features."""
+def frame(thing: Any, keep: Any, labels: str | None = None) -> Found:
+    """Read a table of edges. The first two columns are source and target, further numeric columns are edge features.
+
+    The column `labels` is not a feature.
+    """
     arrays.refuse_index(thing, "edges")
     names = arrays.columns(thing)
     if len(names) < 2:
@@ -309,7 +315,8 @@ def frame(thing: Any, keep: Any) -> Found:
     ends = [arrays.plain(arrays.column(thing, name, "edges")) for name in names[:2]]
     for name, end in zip(names, ends):
         arrays.complete(end, f"edges, column {name!r}")
-    wanted = [keep] if isinstance(keep, str) else list(names[2:] if keep is None else keep)
+    others = [name for name in names[2:] if name != labels]
+    wanted = [keep] if isinstance(keep, str) else list(others if keep is None else keep)
     rows = [arrays.plain(arrays.column(thing, name, "edges")) for name in wanted]
     if keep is None:
         numbers = [row.dtype.kind in "fiub" for row in rows]

@@ -177,7 +177,7 @@ class Run:
     def _known(self, data: Any) -> Graph | None:
         if isinstance(data, (str, os.PathLike)):
             # Columns are matched by the names of the training data, and labels are optional.
-            return Graph(_eciton.open(os.fspath(data), None, None, self.folder))
+            return Graph(_eciton.open(os.fspath(data), None, None, self.folder, None, None))
         if data is not None:
             return data if isinstance(data, Graph) else graph(data)
         in_memory = self.config["data"]["source"] == _eciton.IN_MEMORY
@@ -279,13 +279,17 @@ class Run:
         return known.y[rows], _measures.decided(self.scores(data), self.task)[rows]
 
     def table(self, data: Any = None) -> History:
-        """Return a table with a row per node or graph.
+        """Return a table with a row per node, graph or labelled edge.
 
-        The columns are `id`, `predicted`, `label`, `part`, and for classification `p(NAME)` of each class.
+        The columns are `id` (for edges `source` and `target`), `predicted`, `label`, `part`, and for classification `p(NAME)` of each class.
         """
         known = self._known(data) or self.graph
         scores, _, ids = self._scores(data, False)
-        columns: dict[str, NDArray[Any]] = {"id": ids, "predicted": self.predict(data)}
+        ends = known.labelled_edges
+        columns: dict[str, NDArray[Any]] = {"id": ids}
+        if ends is not None:
+            columns = {"source": known.ids[ends[0]], "target": known.ids[ends[1]]}
+        columns["predicted"] = self.predict(data)
         part = np.full(len(ids), "", object)
         for name, rows in known.split.items():
             part[rows] = name

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eciton import _eciton
-from eciton._graph import Graph, graph
+from eciton._graph import Graph, opened
 from eciton._train import _settings
 
 
@@ -40,10 +40,13 @@ class Sample:
     loss_weight: NDArray[np.float32] | None
     #: Number of the graph of each row. `None` for a single graph.
     batch: NDArray[np.int64] | None
-    #: Rows of the ends of each pair in the loss of link prediction, as `[2, pairs]`. `None` for other tasks.
+    #: Rows of the ends of each labelled edge, or of each pair in the loss of link prediction, as `[2, pairs]`. `None` for
+    #: labels of nodes and graphs.
     edge_label_index: NDArray[np.int64] | None = None
-    #: 1 for pairs that are linked, 0 for others. `None` for other tasks.
+    #: In link prediction, 1 for pairs that are linked, 0 for others. `None` for other tasks.
     edge_label: NDArray[np.float32] | None = None
+    #: Number of each labelled edge, as an index into `graph.labelled_edges` and `graph.y`. `None` for other tasks.
+    labelled: NDArray[np.int64] | None = None
 
 
 class Sampler:
@@ -92,16 +95,17 @@ def _data(sample: Sample, x: NDArray[np.float32], y: NDArray[Any]) -> Any:
     def tensor(values: NDArray[Any] | None) -> Any:
         return None if values is None else torch.from_numpy(np.ascontiguousarray(values))
 
-    of_graphs = sample.batch is not None
+    of_nodes = sample.batch is None and sample.labelled is None
     data = Data(
         x=tensor(x[sample.vertices]),
         edge_index=tensor(sample.edge_index),
-        y=None if of_graphs else tensor(y[sample.vertices]),
+        y=tensor(y[sample.vertices]) if of_nodes else None,
         n_id=tensor(sample.vertices),
         edge_weight=tensor(sample.edge_weight),
     )
     if sample.edge_label_index is not None:
-        data.edge_label_index, data.edge_label = tensor(sample.edge_label_index), tensor(sample.edge_label)
+        labels = sample.edge_label if sample.labelled is None else y[sample.labelled]
+        data.edge_label_index, data.edge_label = tensor(sample.edge_label_index), tensor(labels)
     data.targets, data.loss_weight, data.batch = tensor(sample.targets), tensor(sample.loss_weight), tensor(sample.batch)
     return data
 
@@ -128,7 +132,7 @@ def sampler(
     >>> [len(sample.targets) for sample in samples]
     [64, 64, 12]
     """
-    known = data if isinstance(data, Graph) else graph(data)
+    known = opened(data, more, settings)
     if epochs < 1:
         raise ValueError(f"epochs: found {epochs}, expected 1 or more")
     asked = _settings(known, model, recipe, None, more, settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 #: Recipe key that each argument sets.
 KEYS: dict[str, str] = {
     "label": "data.label",
+    "edge_label": "data.edge_label",
     "task": "data.task",
     "split": "data.split",
     "split_seed": "data.split_seed",
@@ -60,6 +61,8 @@ KEYS: dict[str, str] = {
 DOCUMENTATION = """\
 Settings:
     label: Column of a table that holds the labels [default: the column label, target, class or y, else the last column]
+    edge_label: Column of a table of edges that holds the labels of edges, which the model then learns [default: labels
+        of vertices or graphs are learnt]
     task: Task that the labels define, or link-prediction: classification, multi-label, regression, link-prediction
         [default: the task that the labels look like]
     split: Split of the labelled rows or graphs into training, validation and test: shares of each class such as [0.6,

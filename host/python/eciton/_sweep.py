@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eciton._graph import Graph, graph
+from eciton._graph import opened
 from eciton._run import History, Run
 from eciton._train import train
 
@@ -79,7 +79,7 @@ def sweep(
     """
     if not grid or any(len(values) == 0 for values in grid.values()):
         raise ValueError("grid: expected at least one value per setting")
-    known = data if isinstance(data, Graph) else graph(data)
+    known = opened(data, settings)
     chosen = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
     runs = [
         train(known, out=None if out is None else Path(out) / str(at), **{**settings, **one})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from eciton import _eciton
-from eciton._graph import Graph, graph
+from eciton._graph import Graph, graph, opened
 from eciton._kernel import Kernel
 from eciton._progress import Callback, Listener
 from eciton._run import Run, load, remember
@@ -114,7 +114,7 @@ def train(
     >>> bool(run.history["loss"][-1] < run.history["loss"][0])
     True
     """
-    known = data if isinstance(data, Graph) else graph(data)
+    known = opened(data, more, settings)
     if seeds < 1:
         raise ValueError(f"seeds: found {seeds}, expected 1 or more")
     asked = _settings(known, model, recipe, kernels, more, settings)
@@ -190,7 +190,7 @@ def plan(
     >>> eciton.plan("cora", hidden=8)["memory"]["total_bytes"] > 0
     True
     """
-    known = data if isinstance(data, Graph) else graph(data)
+    known = opened(data, more, settings)
     asked = _settings(known, model, recipe, kernels, more, settings)
     found: dict[str, Any] = json.loads(_eciton.plan(known._data, asked))
     return found

@@ -7,7 +7,8 @@ use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::build;
 use eciton_graph::corrections::{Collector, Number};
 use eciton_graph::dataset::{
-    Dataset, DenseRows, EdgeFeatures, Features, Labels, NO_LABEL, Names, SparseRows, Split, Values, VertexIds,
+    Dataset, DenseRows, EdgeFeatures, Features, Labels, NO_LABEL, Names, Scaling, SparseRows, Split, Values,
+    VertexIds,
 };
 use eciton_graph::edge_rule::{self, EdgeRule, Findings, Zeros};
 use eciton_graph::edges::{EdgeSource, MAX_CHUNK_EDGES};
@@ -15,6 +16,7 @@ use eciton_graph::error::{Error, Place};
 use eciton_graph::features::{SPARSE_COLUMNS, SPARSE_SHARE};
 use eciton_graph::graphs::Graphs;
 use eciton_graph::label_report;
+use eciton_graph::labelled_edges::LabelledEdges;
 use eciton_input::notes::{self, Level, Note};
 use eciton_tensor::{Buffer, Slab};
 use numpy::{
@@ -37,6 +39,8 @@ pub(crate) struct Builder {
     /// Rounding errors of the features, which are the exact values minus their f32 values.
     corrections: Option<Collector>,
     edge_features: Option<EdgeFeatures>,
+    /// Edges that the labels and the split belong to. `None` if they belong to vertices or graphs.
+    labelled_edges: Option<LabelledEdges>,
     labels: Option<Labels>,
     /// Names of the classes, in the order of their numbers. Empty if classes have no names.
     classes: Vec<String>,
@@ -167,6 +171,7 @@ impl Builder {
             classes: Vec::new(),
             split: None,
             graphs: None,
+            labelled_edges: None,
             ids: VertexIds::Dense,
             columns: Default::default(),
             counts: Counts { symmetric: !directed, ..Counts::default() },
@@ -231,7 +236,7 @@ impl Builder {
     /// Builds the graph from edges in any order, where `values` has one row of edge features per
     /// edge. If `weight` is true, the only column is the edge weight, and edges of weight 0 are
     /// dropped. If `kept` is false, the values are used only to find such edges, and are not
-    /// stored.
+    /// stored. If `labelled` is true, the labels and the split belong to these edges.
     fn edges(
         &mut self,
         py: Python<'_>,
@@ -239,8 +244,9 @@ impl Builder {
         targets: PyReadonlyArray1<'_, i64>,
         values: Option<EdgeValues<'_>>,
         weight: bool,
-        kept: bool,
+        kept_labelled: (bool, bool),
     ) -> PyResult<()> {
+        let (kept, labelled) = kept_labelled;
         let (sources, targets) = (contiguous(sources.as_slice())?, contiguous(targets.as_slice())?);
         let pairs = Pairs { vertices: self.vertices, sources, targets };
         let columns = values.as_ref().map_or(0, EdgeValues::columns);
@@ -250,6 +256,16 @@ impl Builder {
             Some(EdgeValues::Double(values)) => Some(EdgeRows::Double(contiguous(values.as_slice())?)),
         };
         let (options, vertices) = (self.options, u64::from(self.vertices));
+        if labelled {
+            let values: Option<Vec<f32>> = rows.as_ref().filter(|_| kept).map(|rows| match rows {
+                EdgeRows::Single(rows) => rows.to_vec(),
+                EdgeRows::Double(rows) => rows.iter().map(|&value| value as f32).collect(),
+            });
+            let features = values.map(|values| Features::dense(columns, &values)).transpose();
+            pairs.check().map_err(refused)?;
+            let (ends, features) = (pairs.all().collect(), features.map_err(refused)?);
+            self.labelled_edges = Some(LabelledEdges { ends, features, scaling: Scaling::None });
+        }
         let zeros = if weight { Zeros::NoEdges } else { Zeros::by_names(&self.columns[1]) };
         let built = py.detach(|| {
             pairs.check()?;
@@ -423,7 +439,8 @@ impl Builder {
         validation: PyReadonlyArray1<'_, i64>,
         test: PyReadonlyArray1<'_, i64>,
     ) -> PyResult<()> {
-        let part = |of: &PyReadonlyArray1<'_, i64>, name| part(of, self.vertices, name);
+        let rows = self.labelled_edges.as_ref().map_or(self.vertices, |edges| edges.ends.len() as u32);
+        let part = |of: &PyReadonlyArray1<'_, i64>, name| part(of, rows, name);
         let (train, validation, test) =
             (part(&train, "train")?, part(&validation, "val")?, part(&test, "test")?);
         self.split = Some(Split { train, validation, test });
@@ -482,6 +499,7 @@ impl Builder {
         let mut dataset = Dataset {
             edge_features: self.edge_features.take(),
             graphs: self.graphs.take(),
+            labelled_edges: self.labelled_edges.take(),
             ids: std::mem::replace(&mut self.ids, VertexIds::Dense),
             ..Dataset::new(take(&mut self.name), graph, features, labels, split)
         };

@@ -17,21 +17,13 @@ use crate::error;
 #[pyclass(frozen, module = "eciton._eciton")]
 pub(crate) struct Data {
     pub(crate) dataset: Dataset,
-    /// Name or path from which the data set was read. `None` if it was built from objects in
-    /// memory.
-    source: Option<Origin>,
+    /// Name or path from which the data set was read, with the settings of reading. `None` if it was
+    /// built from objects in memory.
+    source: Option<Source>,
     /// Reading report, which describes how the data set was read.
     report: Vec<Note>,
     /// Numbers of edges by treatment. `None` if the data set was read by name or path.
     counts: Option<Counts>,
-}
-
-/// Name or path from which a data set was read, with the requested treatment of self-loops.
-#[derive(Clone)]
-struct Origin {
-    source: String,
-    name: Option<String>,
-    self_loops: Option<SelfLoops>,
 }
 
 /// Numbers of edges that were given in memory, by their treatment in the graph.
@@ -67,20 +59,15 @@ impl Data {
 
     /// Sets the keys of a run's configuration that identify the source of this data set.
     pub(crate) fn place(&self, data: &mut Source) {
-        match &self.source {
-            None => {
-                (data.source, data.name) = (eciton_train::IN_MEMORY.to_owned(), None);
-                data.self_loops = None;
-            }
-            Some(origin) => {
-                (data.source, data.name) = (origin.source.clone(), origin.name.clone());
-                data.self_loops = origin.self_loops;
-            }
-        }
+        let in_memory = || Source { source: eciton_train::IN_MEMORY.to_owned(), ..Source::default() };
+        let read = self.source.clone().unwrap_or_else(in_memory);
+        (data.source, data.name, data.self_loops) = (read.source, read.name, read.self_loops);
+        (data.label, data.edge_label) = (read.label, read.edge_label);
     }
 }
 
-/// Reads a data set by name or path. If `run` is a run folder, table columns are matched by name
+/// Reads a data set by name or path. `label` and `edge_label` name the column of the labels of
+/// vertices or of edges. If `run` is a run folder, table columns are matched by name
 /// with the training data of that run, and labels are optional.
 #[pyfunction]
 pub(crate) fn open(
@@ -89,10 +76,11 @@ pub(crate) fn open(
     name: Option<String>,
     self_loops: Option<bool>,
     run: Option<std::path::PathBuf>,
+    label: Option<String>,
+    edge_label: Option<String>,
 ) -> PyResult<Data> {
     let self_loops = self_loops.map(|keep| if keep { SelfLoops::Keep } else { SelfLoops::Drop });
-    let default = eciton_recipe::Config::default().data;
-    let place = Source { source: source.clone(), name: name.clone(), self_loops, ..default };
+    let place = Source { source, name, self_loops, label, edge_label, ..Source::default() };
     // Notes are stored per thread.
     let (read, report) = py.detach(|| {
         drop(notes::take());
@@ -104,13 +92,13 @@ pub(crate) fn open(
     });
     let dataset = read.map_err(|error| error::train(&error))?;
     // The path must be valid from any working directory.
-    let absolute = std::path::Path::new(&source).canonicalize().ok();
-    let builtin = eciton_formats::builtins().iter().any(|set| set.name.eq_ignore_ascii_case(&source));
+    let absolute = std::path::Path::new(&place.source).canonicalize().ok();
+    let builtin = eciton_formats::builtins().iter().any(|set| set.name.eq_ignore_ascii_case(&place.source));
     let source = match absolute.as_deref().and_then(std::path::Path::to_str).filter(|_| !builtin) {
         Some(absolute) => absolute.to_owned(),
-        None => source,
+        None => place.source.clone(),
     };
-    Ok(Data { dataset, source: Some(Origin { source, name, self_loops }), report, counts: None })
+    Ok(Data { dataset, source: Some(Source { source, ..place }), report, counts: None })
 }
 
 /// Returns the names of the built-in data sets, and the names of those that can be downloaded.
@@ -311,6 +299,15 @@ impl Data {
         let (sources, targets): (Vec<i64>, Vec<i64>) =
             py.detach(|| self.dataset.graph.edge_list().map(|(s, t)| (i64::from(s), i64::from(t))).unzip());
         (sources.into_pyarray(py), targets.into_pyarray(py))
+    }
+
+    /// Returns the sources and the targets of the edges with labels as two arrays, in the order of
+    /// `labels`. Returns `None` if the labels are those of vertices or graphs.
+    fn labelled_edges<'py>(&self, py: Python<'py>) -> Option<[Bound<'py, PyArray1<i64>>; 2]> {
+        let ends = &self.dataset.labelled_edges.as_ref()?.ends;
+        let (sources, targets): (Vec<i64>, Vec<i64>) =
+            ends.iter().map(|&(source, target)| (i64::from(source), i64::from(target))).unzip();
+        Some([sources.into_pyarray(py), targets.into_pyarray(py)])
     }
 
     /// Returns a copy of the data set in which the classes have the given names.

@@ -56,8 +56,12 @@ fn arrays(py: Python<'_>, sample: Sample) -> PyResult<Bound<'_, PyDict>> {
         let (linked, pairs) = (links.len(), [links, negatives].concat());
         let ends = pairs.iter().map(|pair| pair.0).chain(pairs.iter().map(|pair| pair.1)).collect();
         found.set_item("edge_label_index", whole(ends).into_pyarray(py).reshape([2, pairs.len()])?)?;
-        let labels: Vec<f32> = (0..pairs.len()).map(|at| f32::from(u8::from(at < linked))).collect();
-        found.set_item("edge_label", labels.into_pyarray(py))?;
+        if let Some(edges) = sample.labelled_edges {
+            found.set_item("labelled", whole(edges).into_pyarray(py))?;
+        } else {
+            let labels: Vec<f32> = (0..pairs.len()).map(|at| f32::from(u8::from(at < linked))).collect();
+            found.set_item("edge_label", labels.into_pyarray(py))?;
+        }
     }
     found.set_item("edge_weight", optional(py, sample.edge_weights))?;
     found.set_item("loss_weight", optional(py, sample.loss_weights))?;

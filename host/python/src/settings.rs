@@ -40,12 +40,25 @@ impl Settings {
         let request = Request { data: source, name, recipe, model, kernels, settings, ..Request::default() };
         let refuse = |text: String| PyValueError::new_err(message(&text).into_owned());
         let mut config = eciton_cli::configure(&request).map_err(refuse)?;
-        let asked = config.data.self_loops;
-        data.place(&mut config.data);
-        if asked.is_some_and(|asked| Some(asked) != config.data.self_loops) {
-            return Err(PyValueError::new_err(
-                "data.self_loops: the graph has already been read; pass self_loops to eciton.graph instead",
-            ));
+        let asked = config.data.clone();
+        let now = &mut config.data;
+        data.place(now);
+        let differs = |asked: &Option<String>, now: &Option<String>| asked.is_some() && asked != now;
+        for (differs, key, argument) in [
+            (
+                asked.self_loops.is_some() && asked.self_loops != now.self_loops,
+                "data.self_loops",
+                "self_loops",
+            ),
+            (differs(&asked.label, &now.label), "data.label", "y=COLUMN"),
+            (differs(&asked.edge_label, &now.edge_label), "data.edge_label", "edge_labels=COLUMN"),
+        ] {
+            if differs {
+                let text = format!(
+                    "{key}: the graph has already been read; pass {argument} to eciton.graph instead"
+                );
+                return Err(PyValueError::new_err(text));
+            }
         }
         eciton_cli::usual_model(&mut config);
         Ok(Self(config))

@@ -142,6 +142,10 @@ pub struct Data {
     /// of the columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Name of the column of an edge table with the labels of edges, which the model then learns. If
+    /// `None`, it learns the labels of vertices or graphs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge_label: Option<String>,
 }
 
 /// Treatment of self-loops, which are edges from a vertex to itself.
@@ -209,6 +213,7 @@ impl Default for Data {
             tokens: Tokens::default(),
             self_loops: None,
             label: None,
+            edge_label: None,
         }
     }
 }
@@ -509,6 +514,27 @@ impl Config {
         Ok(())
     }
 
+    /// Checks that no other setting asks for labels of vertices or for links, if labels of edges are
+    /// learnt.
+    fn check_edge_labels(&self) -> Result<()> {
+        let data = &self.data;
+        let Some(label) = &data.edge_label else { return Ok(()) };
+        let (other, other_found, remedy) = match (&data.label, data.sequence) {
+            _ if self.predicts_links() => {
+                ("data.task", "link-prediction".to_owned(), "remove one of them: links have no labels")
+            }
+            (Some(other), _) => {
+                ("data.label", other.clone(), "remove one of them: a model learns one kind of labels")
+            }
+            (None, Some(rows)) => {
+                ("data.sequence", rows.to_string(), "remove data.sequence: edges are no rows of a table")
+            }
+            (None, None) => return Ok(()),
+        };
+        let (key, found) = ("data.edge_label", label.clone());
+        Err(Error::Together { key, found, other, other_found, remedy })
+    }
+
     /// Checks that fused stages are not combined with bf16 rows in transit. Rows within a fused
     /// stage are never sent, so they would not be rounded.
     fn check_fusion(&self) -> Result<()> {
@@ -646,6 +672,7 @@ impl Config {
         };
         self.check_executor()?;
         self.check_links()?;
+        self.check_edge_labels()?;
         self.check_batch()?;
         self.check_sequences()?;
         self.check_fusion()?;

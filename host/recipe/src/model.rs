@@ -196,7 +196,8 @@ impl Jumping {
     pub const ALL: [(&'static str, Self); 2] = [("concat", Self::Concat), ("sum", Self::Sum)];
 }
 
-/// Pooling of the rows of each graph's vertices, in a data set of many graphs.
+/// Row of a graph from the rows of its vertices, in a data set of many graphs, or row of a labelled
+/// edge from the rows of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Readout {
@@ -207,11 +208,36 @@ pub enum Readout {
     Sum,
     /// Columnwise maximum, computed by the edge kernel `maximum`.
     Max,
+    /// Rows of the source and the target of an edge, one after the other.
+    Ends,
+    /// Row of the source of an edge.
+    Source,
+    /// Row of the target of an edge.
+    Target,
 }
 
 impl Readout {
-    /// All readouts (poolings of a graph's vertices), with their names in recipes.
-    pub const ALL: [(&'static str, Self); 3] = [("mean", Self::Mean), ("sum", Self::Sum), ("max", Self::Max)];
+    /// All readouts, with their names in recipes.
+    pub const ALL: [(&'static str, Self); 6] = [
+        ("mean", Self::Mean),
+        ("sum", Self::Sum),
+        ("max", Self::Max),
+        ("ends", Self::Ends),
+        ("source", Self::Source),
+        ("target", Self::Target),
+    ];
+
+    /// Returns the name of the readout in recipes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, one)| *one == self).map_or("", |(name, _)| name)
+    }
+
+    /// Returns true if the readout computes rows of edges, and false for rows of graphs.
+    #[must_use]
+    pub const fn is_of_edges(self) -> bool {
+        matches!(self, Self::Ends | Self::Source | Self::Target)
+    }
 }
 
 /// Model for one data set, with all widths and defaults resolved from [`ModelSettings`].
@@ -278,8 +304,8 @@ pub struct ModelLayer {
     pub activation: Activation,
     /// True if the layer adds its input to its output.
     pub residual: bool,
-    /// True if the layer's kernel reads edge features. Only `gatv2` and users' edge kernels support
-    /// this.
+    /// True if the layer reads edge features. Only `gatv2`, users' edge kernels and readouts of edges
+    /// support this.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub edge_features: bool,
     /// Name by which later layers refer to this layer.
@@ -292,7 +318,7 @@ pub struct ModelLayer {
     /// Image shape of each row, or `None` if the rows are not images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// True if the layer has one row per graph instead of one per vertex.
+    /// True if the layer has one row per graph or labelled edge instead of one per vertex.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub of_graphs: bool,
     /// Layer whose weight this layer shares, if any.
@@ -604,11 +630,25 @@ impl Model {
         first.and_then(|first| first.kind.feature_gather()).filter(alone)
     }
 
-    /// Returns true if the model has a readout, so that it predicts values of graphs instead of
-    /// vertices.
+    /// Returns the first readout of the model. `None` if the model predicts values of vertices.
     #[must_use]
-    pub fn reads_out(&self) -> bool {
-        self.layers.iter().any(|layer| matches!(layer.kind, LayerKind::Readout(_)))
+    pub fn readout(&self) -> Option<Readout> {
+        self.layers.iter().find_map(|layer| match layer.kind {
+            LayerKind::Readout(readout) => Some(readout),
+            _ => None,
+        })
+    }
+
+    /// Returns true if a readout reads the features of labelled edges.
+    #[must_use]
+    pub fn reads_edge_rows(&self) -> bool {
+        self.layers.iter().any(|layer| layer.edge_features && matches!(layer.kind, LayerKind::Readout(_)))
+    }
+
+    /// Returns true if a kernel that computes along edges reads their features.
+    #[must_use]
+    pub fn reads_edges(&self) -> bool {
+        self.layers.iter().any(|layer| layer.edge_features && !matches!(layer.kind, LayerKind::Readout(_)))
     }
 
     /// Returns the component paths that layers use as kernels, in order and without duplicates.

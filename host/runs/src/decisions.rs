@@ -5,6 +5,7 @@
 //! the sigmoid of its score, and a label is predicted if its score is above 0. For regression, the
 //! scores are the predicted values.
 
+use eciton_graph::dataset::VertexIds;
 use eciton_graph::metrics::best;
 use eciton_recipe::TaskType;
 
@@ -25,6 +26,8 @@ pub struct Known {
     /// Part number of each row: 1 for training, 2 for validation, 3 for test, and 0 for none.
     /// [`Known::part`] returns the name. Empty if no row belongs to a part.
     pub parts: Vec<u8>,
+    /// Ids in the user's data of the source and of the target of each row, if rows are edges.
+    pub ends: Option<[VertexIds; 2]>,
 }
 
 impl Known {
@@ -110,7 +113,8 @@ mod tests {
 
     #[test]
     fn rows_beyond_what_is_known_have_nothing() {
-        let known = Known { names: vec!["ant".to_owned()], labels: vec![0.0, f32::NAN], parts: vec![1, 9] };
+        let (names, labels, parts) = (vec!["ant".to_owned()], vec![0.0, f32::NAN], vec![1, 9]);
+        let known = Known { names, labels, parts, ends: None };
         assert_eq!((known.class(0), known.class(1), known.class(2)), (Some(0), None, None));
         assert_eq!((known.part(0), known.part(1), known.part(2)), ("train", "", ""));
         assert_eq!((known.name(0), known.name(1)), ("ant".to_owned(), "1".to_owned()));

@@ -52,6 +52,9 @@ pub struct Started {
     /// Number of graphs. `None` if the data set is a single graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graphs: Option<u32>,
+    /// Number of labelled edges. `None` if the task is not on edges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labelled_edges: Option<u32>,
     /// Number of training, validation and test links. `None` if the task is not link prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<[u64; 3]>,

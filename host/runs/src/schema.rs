@@ -14,6 +14,7 @@ use eciton_formats::sequence::{Unit, Vocabulary};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Moments, Scaling};
 use eciton_graph::encoding::{Encoder, Kind};
 use eciton_graph::expected::Expected;
+use eciton_graph::labelled_edges::LabelledEdges;
 use eciton_recipe::{NormaliseFeatures, TaskType};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -246,6 +247,14 @@ impl Columns {
         &mut self.columns
     }
 
+    /// Records the mean and the standard deviation of each column.
+    fn set_moments(&mut self, moments: &Moments) {
+        for ((column, &mean), &deviation) in self.all().iter_mut().zip(&moments.mean).zip(&moments.deviation)
+        {
+            (column.mean, column.deviation) = (Some(mean), Some(deviation));
+        }
+    }
+
     /// Returns the mean and the standard deviation of each column. Returns `None` unless every
     /// column has both, finite and with a deviation above 0.
     pub fn moments(&self) -> Option<Moments> {
@@ -273,11 +282,7 @@ impl Schema {
         }
         features.scaling = Some(scaled(dataset));
         if let Scaling::Columns(moments) = &dataset.scaling {
-            for ((column, &mean), &deviation) in
-                features.all().iter_mut().zip(&moments.mean).zip(&moments.deviation)
-            {
-                (column.mean, column.deviation) = (Some(mean), Some(deviation));
-            }
+            features.set_moments(moments);
         }
         let edges = dataset.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
         let outputs = match task {
@@ -288,8 +293,11 @@ impl Schema {
                 columns: names.target.clone(),
             },
         };
-        let edge_features =
+        let mut edge_features =
             if edges == 0 { Columns::default() } else { Columns::new(edges, &names.edge_features) };
+        if let Some(LabelledEdges { scaling: Scaling::Columns(moments), .. }) = &dataset.labelled_edges {
+            edge_features.set_moments(moments);
+        }
         let data = Some(DataDigest::compute(dataset));
         Self { version: VERSION, task, features, edge_features, outputs, tokens: None, data }
     }

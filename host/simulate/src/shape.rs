@@ -172,7 +172,7 @@ impl Shape {
             features: self.features,
             classes: self.classes,
             edge_features: 0,
-            graphs: 0,
+            read_out: 0,
             group: 1,
         };
         self.ordered(Program::build(&model, shape, rewrites, &signature)?)

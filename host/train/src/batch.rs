@@ -21,7 +21,7 @@ use eciton_graph::sample::Room;
 use eciton_types::{IntervalId, Round};
 
 pub(crate) use self::chooser::Chooser;
-pub(crate) use self::part::{Part, PartLists, PartPairs};
+pub(crate) use self::part::{Part, PartLists};
 pub(crate) use self::round_rows::RoundRows;
 pub(crate) use self::rows::RowBatches;
 pub(crate) use self::source::Source;

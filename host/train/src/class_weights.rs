@@ -19,19 +19,20 @@ impl Inputs {
     /// data.
     pub(crate) fn with_class_weights(mut self, weights: Option<&ClassWeights>) -> Result<Self> {
         let Some(weights) = weights else { return Ok(self) };
-        let Some(ids) = self.dataset.labels.as_classes() else {
+        let (labels, split) = self.learnt();
+        let Some(ids) = labels.as_classes() else {
             return Err(Error::Internal("the data has class weights, but no classes".to_owned()));
         };
         let mut counts = vec![0u64; self.shape.classes as usize];
         let class = |&row: &u32| ids.get(row as usize).map(|&class| class as usize);
-        for class in self.dataset.split.train.iter().filter_map(class) {
+        for class in split.train.iter().filter_map(class) {
             counts.get_mut(class).into_iter().for_each(|count| *count += 1);
         }
         let weights = weights.for_counts(&counts)?;
         let sum: f64 = weights.iter().zip(&counts).map(|(&w, &count)| f64::from(w) * count as f64).sum();
         // Without training rows the sum is 0, and the factor stays.
         self.weight = if sum > 0.0 { (1.0 / sum) as f32 } else { self.weight };
-        self.intervals.iter_mut().chain(&mut self.graphs).for_each(|interval| interval.weigh(&weights));
+        self.intervals.iter_mut().chain(&mut self.read_out).for_each(|interval| interval.weigh(&weights));
         self.class_weights = Some(weights.into());
         Ok(self)
     }

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use eciton_gather::{inverse_degrees, symmetric_scale};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split, Values};
-use eciton_graph::graphs::Graphs;
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Split, Values};
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_program::{DataShape, Domain, Over, Program, Relation, Workload};
-use eciton_recipe::{Config, FeatureGather, Links, Metric, Model, Run, TaskType};
+use eciton_recipe::{
+    Config, FeatureGather, Layers, Links, Metric, Model, ModelSettings, Readout as Readouts, Run, TaskType,
+};
 use eciton_runs::schema::{Columns, Schema};
 use eciton_runs::task_type::task;
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
@@ -60,6 +61,8 @@ pub(crate) struct Inputs {
     /// vertices.
     pub weight: f32,
     pub features: Matrix,
+    /// Features of labelled edges. `None` if the model does not read them.
+    pub edge_rows: Option<Matrix>,
     /// Features that were summed over neighbours once before training, if the model reads them in
     /// addition to `features`.
     pub gathered: Option<Matrix>,
@@ -70,22 +73,21 @@ pub(crate) struct Inputs {
     pub scale: Arc<Vec<f32>>,
     /// Inverse in-degree of each vertex, computed on first use.
     inverse: OnceLock<Arc<Vec<f32>>>,
-    /// Inverse number of vertices of each graph, computed on first use. Entries belong to the
-    /// vertex that represents the graph.
+    /// Inverse number of vertices of each graph, computed on first use.
     inverse_sizes: OnceLock<Arc<Vec<f32>>>,
     pub atoms: Atoms,
     /// Intervals (contiguous ranges) of vertex rows.
     pub intervals: Vec<Interval>,
-    /// Intervals of graph rows. Each has the graphs whose representing vertices are in the vertex
-    /// interval with the same index. Empty for a data set of one graph.
-    pub graphs: Vec<Interval>,
+    /// Intervals of the rows of graphs or labelled edges. Each has the rows whose standing vertices are
+    /// in the vertex interval with the same index. Empty if the model learns the labels of vertices.
+    pub read_out: Vec<Interval>,
     /// Atoms (blocks of consecutive rows) of each interval.
     pub of_atoms: Vec<Interval>,
-    /// Labels and split of the graphs, for a data set of many graphs. `None` if the model learns
-    /// the labels of vertices, which are in `dataset`.
-    pub of_graphs: Option<(Labels, Split)>,
-    /// Adjacency lists from graphs to their vertices, for the readout. `None` for a data set of one
-    /// graph.
+    /// Labels and split of the graphs or labelled edges. `None` if the model learns the labels of
+    /// vertices, which are in `dataset`.
+    pub of_read_out: Option<(Labels, Split)>,
+    /// Adjacency lists from graphs to their vertices, or from labelled edges to their ends. `None` if
+    /// the model learns the labels of vertices.
     pub readout: Option<Arc<Readout>>,
     /// Edge features and weights that the model reads, prepared for its kernels.
     pub edges: Arc<EdgeData>,
@@ -156,7 +158,16 @@ impl Inputs {
         dataset.encoded = None;
         let held =
             links.map(|(links, _)| held_out_links::hold_out(&mut dataset, links, metric)).transpose()?;
-        let (mut dataset, vertices) = Vertices::order(dataset, run.order)?;
+        let mut edge_rows = None;
+        let of_edges = dataset.labelled_edges.take().map(|mut edges| {
+            edge_rows = edges.features.take();
+            let unknown = Labels::classes(vec![NO_LABEL; dataset.vertices() as usize], classes);
+            let labels = std::mem::replace(&mut dataset.labels, unknown);
+            dataset.graphs = None;
+            (edges, labels, std::mem::take(&mut dataset.split))
+        });
+        let (mut dataset, mut vertices) = Vertices::order(dataset, run.order)?;
+        let of_edges = of_edges.map(|(edges, labels, split)| vertices.order_edges(edges, &labels, &split));
         let rows = dataset.vertices();
         let columns = dataset.features.columns();
         let stored = match dataset.held {
@@ -164,16 +175,9 @@ impl Inputs {
             None => dataset.features.stored(),
         };
         // From here on the run's matrix owns the features, so that it can release them.
-        let features = match std::mem::replace(&mut dataset.features, Features::identity(0)) {
-            Features::Dense(dense) => {
-                Matrix::from(dense.buffer().read(0..dense.buffer().rows()).map_err(at("features"))?)
-            }
-            Features::Sparse(s) => {
-                let sparse =
-                    SparseRows::new(s.columns, s.offsets, s.indices, s.values).map_err(at("features"))?;
-                Matrix::from(Arc::new(sparse))
-            }
-        };
+        let features = features_of(std::mem::replace(&mut dataset.features, Features::identity(0)))?;
+        let ordered = |rows: Features| features_of(rows)?.select(vertices.edges()).map_err(at("features"));
+        let edge_rows = edge_rows.map(ordered).transpose()?;
         let scale = Arc::new(symmetric_scale(dataset.offsets()));
         let Division { atoms, intervals: cut } =
             Division::new((dataset.offsets(), stored), (run, group, least))?;
@@ -186,17 +190,28 @@ impl Inputs {
         let one = |id| interval(&targets, &vertices, &atoms, &cut, id, &in_training);
         let intervals: Vec<Interval> = cut.ids().map(one).collect::<Result<_>>()?;
         let edge_features = dataset.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
-        let readout = dataset.graphs.as_ref().map(Readout::from_graphs).transpose()?;
-        let standing = readout.as_ref().map_or(&[][..], |readout| &readout.standing);
-        let of_graphs = readout.as_ref().map(|_| graph_labels(&dataset, standing));
-        let graphs = match &of_graphs {
-            None => Vec::new(),
-            Some((labels, _)) => graph_intervals(&intervals, labels, standing, &vertices, &in_training)?,
+        let (readout, of_read_out) = match (&dataset.graphs, of_edges) {
+            (_, Some(([sources, targets], learnt))) => {
+                (Some(Readout::from_edges(sources, &targets, rows as usize)?), Some(learnt))
+            }
+            (Some(graphs), None) => {
+                let readout = Readout::from_graphs(graphs)?;
+                let learnt = graph_labels(&dataset, &readout.standing);
+                (Some(readout), Some(learnt))
+            }
+            (None, None) => (None, None),
         };
+        let read_out = match readout.as_ref().zip(of_read_out.as_ref()) {
+            None => Vec::new(),
+            Some((readout, learnt)) => read_out_intervals(&intervals, learnt, readout, &vertices)?,
+        };
+        let standing = readout.as_ref().map_or(&[][..], |readout| &readout.standing);
         let of_atoms = cut.ids().map(|id| Interval::of_atoms(cut.atoms(id))).collect();
         let count = standing.len() as u32;
-        let shape = DataShape { rows, features: columns, classes, edge_features, graphs: count, group };
-        let weight = 1.0 / known(&dataset.labels, &dataset.split.train).max(1) as f32;
+        let shape = DataShape { rows, features: columns, classes, edge_features, read_out: count, group };
+        let (labels, split) =
+            of_read_out.as_ref().map_or((&dataset.labels, &dataset.split), |(labels, split)| (labels, split));
+        let weight = 1.0 / known(labels, &split.train).max(1) as f32;
         let links = held.zip(links).map(|(held, settings)| {
             Arc::new(PredictedLinks::new(&dataset, held, settings, vertices.permutation()))
         });
@@ -210,15 +225,16 @@ impl Inputs {
             weight,
             class_weights: None,
             features,
+            edge_rows,
             gathered: None,
             scale,
             inverse,
             inverse_sizes: OnceLock::new(),
             atoms,
             intervals,
-            graphs,
+            read_out,
             of_atoms,
-            of_graphs,
+            of_read_out,
             readout: readout.map(Arc::new),
             edges: Arc::default(),
             labelled,
@@ -245,36 +261,42 @@ impl Inputs {
         if let Some(weights) = &edges.weights {
             self.scale = Arc::new(weights.symmetric_scale(&self.dataset.graph));
         }
-        if edges.is_empty() {
+        if !model.reads_edge_rows() {
+            self.edge_rows = None;
+        } else if self.edge_rows.is_none() {
+            let name = self.dataset.name.clone();
+            return Err(Error::Internal(format!("the labelled edges of `{name}` have no features")));
+        }
+        if edges.is_empty() && self.edge_rows.is_none() {
             self.schema.edge_features = Columns::default();
         }
         self.edges = Arc::new(edges);
         Ok(self)
     }
 
-    /// Returns the normalisation factor of each vertex for sums over neighbours or over the
-    /// vertices of graphs. A plain sum uses no factors, so its result has no meaning.
+    /// Returns the normalisation factor of each row for sums over neighbours or in a readout. A plain
+    /// sum uses no factors, so its result has no meaning.
     ///
     /// # Errors
     /// Returns [`Error::Internal`] for a mean over graphs if the data set is one graph.
     pub(crate) fn factors(&self, normalisation: Normalisation, over: Over) -> Result<Arc<Vec<f32>>> {
         let inverse = match (normalisation, over) {
             (Normalisation::Mean, Over::Neighbours) => &self.inverse,
-            (Normalisation::Mean, Over::Graphs) => &self.inverse_sizes,
+            (Normalisation::Mean, _) => &self.inverse_sizes,
             (Normalisation::Symmetric | Normalisation::Sum, _) => return Ok(self.scale.clone()),
         };
         let lists = match over {
             Over::Neighbours => Some(&self.dataset.graph),
-            Over::Graphs => self.readout.as_ref().map(|readout| &readout.lists),
+            over => self.readout.as_ref().and_then(|readout| readout.lists(over)),
         };
         let lists = lists.ok_or_else(|| Error::Internal("the data set is a single graph".to_owned()))?;
         Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.offsets(), false))).clone())
     }
 
-    /// Returns the intervals of the rows of `domain`, which are vertices, graphs or atoms.
+    /// Returns the intervals of the rows of `domain`, which are vertices, rows of a readout, or atoms.
     pub(crate) fn intervals_of(&self, domain: DomainId) -> &[Interval] {
         match domain {
-            Domain::GRAPHS => &self.graphs,
+            Domain::READ_OUT => &self.read_out,
             Domain::ATOMS => &self.of_atoms,
             _ => &self.intervals,
         }
@@ -283,14 +305,13 @@ impl Inputs {
     /// Returns the row ranges of all intervals by domain, given those of the vertices.
     pub(crate) fn cut(&self, vertices: &[Interval]) -> Vec<Vec<Range<usize>>> {
         let rows = |intervals: &[Interval]| intervals.iter().map(|interval| interval.rows.clone()).collect();
-        vec![rows(vertices), rows(&self.graphs), rows(&self.of_atoms)]
+        vec![rows(vertices), rows(&self.read_out), rows(&self.of_atoms)]
     }
 
     /// Returns the labels that the model learns, and the split into training, validation and test
-    /// rows. Both refer to graph rows if the data set has many graphs, and to vertex rows
-    /// otherwise.
+    /// rows. Both refer to rows of graphs or labelled edges, or else to rows of vertices.
     pub(crate) fn learnt(&self) -> (&Labels, &Split) {
-        match &self.of_graphs {
+        match &self.of_read_out {
             Some((labels, split)) => (labels, split),
             None => (&self.dataset.labels, &self.dataset.split),
         }
@@ -306,17 +327,33 @@ impl Inputs {
         lists.ok_or_else(|| Error::Internal(format!("the data set has no adjacency lists of {relation:?}")))
     }
 
-    /// Checks that a model for a data set of many graphs has a readout, which is a sum over the
-    /// vertices of each graph. A model for a single graph must have none.
+    /// Checks that a model has a readout of graphs for a data set of many graphs, one of edges for
+    /// labelled edges, and none for labels of vertices.
     ///
     /// # Errors
     /// Returns [`Error::Readout`] if the model and the data set do not fit each other.
     pub(crate) fn check_readout(&self, model: &Model) -> Result<()> {
-        let graphs = self.dataset.graphs.as_ref().map(Graphs::count);
-        if graphs.is_some() == model.reads_out() {
+        let needed = self.readout.as_ref().map(|readout| readout.is_of_edges());
+        if needed == model.readout().map(Readouts::is_of_edges) {
             return Ok(());
         }
-        Err(Error::Readout { dataset: self.dataset.name.clone(), graphs })
+        let rows = self.readout.as_ref().map(|of| (of.standing.len(), of.is_of_edges()));
+        Err(Error::Readout { dataset: self.dataset.name.clone(), rows })
+    }
+
+    /// Sets the readout of a model with a number of layers, if it is not set. It suits the rows with
+    /// labels, and reads their features if they are edges with features.
+    pub(crate) fn complete_settings(&self, settings: &mut ModelSettings) {
+        let Some(readout) = self.readout.as_ref().filter(|_| matches!(settings.layers, Layers::Count(_)))
+        else {
+            return;
+        };
+        let (is_of_edges, has_features) = (readout.is_of_edges(), self.schema.edge_features.count.is_some());
+        let default = if is_of_edges { Readouts::Ends } else { Readouts::Mean };
+        let readout = *settings.own.readout.get_or_insert(default);
+        if readout == Readouts::Ends && has_features {
+            settings.own.edge_features.get_or_insert(true);
+        }
     }
 
     /// Checks that the graph has edges if the program gathers from neighbours. The setting
@@ -506,9 +543,24 @@ impl Inputs {
         match slot {
             _ if slot == program.features => Some(&self.features),
             _ if Some(slot) == program.gathered => self.gathered.as_ref(),
+            _ if Some(slot) == program.edge_rows => self.edge_rows.as_ref(),
             _ => None,
         }
     }
+}
+
+/// Converts features to a matrix that tasks can read.
+fn features_of(features: Features) -> Result<Matrix> {
+    Ok(match features {
+        Features::Dense(dense) => {
+            Matrix::from(dense.buffer().read(0..dense.buffer().rows()).map_err(at("features"))?)
+        }
+        Features::Sparse(s) => {
+            let sparse =
+                SparseRows::new(s.columns, s.offsets, s.indices, s.values).map_err(at("features"))?;
+            Matrix::from(Arc::new(sparse))
+        }
+    })
 }
 
 /// Copies values into a dense matrix, which tasks can read.
@@ -576,16 +628,23 @@ fn graph_labels(dataset: &Dataset, standing: &[u32]) -> (Labels, Split) {
     (dataset.labels.reordered(standing), split)
 }
 
-/// Returns one interval of graph rows for each interval of vertex rows. It has the graphs whose
-/// representing vertices are in the vertex interval. Both use the same summation tree for
+/// Returns one interval of rows of graphs or labelled edges for each interval of vertex rows. It has
+/// the rows whose standing vertices are in the vertex interval. Both use the same summation tree for
 /// gradients.
-fn graph_intervals(
+fn read_out_intervals(
     intervals: &[Interval],
-    labels: &Labels,
-    standing: &[u32],
+    (labels, split): &(Labels, Split),
+    readout: &Readout,
     vertices: &Vertices,
-    in_training: &[bool],
 ) -> Result<Vec<Interval>> {
+    let standing = &readout.standing;
+    let mut in_training = vec![false; standing.len()];
+    split.train.iter().for_each(|&row| in_training[row as usize] = true);
+    // The keys of random numbers contain these numbers.
+    let number_of = |row: usize| match readout.is_of_edges() {
+        true => vertices.edges()[row],
+        false => vertices.number(standing[row]),
+    };
     let values = labels.as_values().map(matrix).transpose()?;
     let before = |row: usize| standing.partition_point(|&vertex| (vertex as usize) < row);
     let one = |of: &Interval| {
@@ -593,10 +652,9 @@ fn graph_intervals(
         let number = |local: u32| (before(of.rows.start + local as usize) - rows.start) as u32;
         let atom = |atom: &Atom| Atom { rows: number(atom.rows.start)..number(atom.rows.end), ..*atom };
         let part = |part: &Part| Part { level: part.level, atoms: part.atoms.iter().map(atom).collect() };
-        let stands = &standing[rows.clone()];
-        let training = (0..).zip(stands).filter(|(_, v)| in_training[**v as usize]).map(|(local, _)| local);
+        let training = (0..).zip(rows.clone()).filter(|(_, row)| in_training[*row]).map(|(local, _)| local);
         Ok(Interval {
-            numbers: RowNumbers::List(stands.iter().map(|&row| u64::from(vertices.number(row))).collect()),
+            numbers: RowNumbers::List(rows.clone().map(|row| u64::from(number_of(row))).collect()),
             grid: Arc::new(Grid::new(of.grid.parts().iter().map(part).collect())),
             nodes: of.nodes.clone(),
             targets: targets(labels, values.as_ref(), rows.clone())?,

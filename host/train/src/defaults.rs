@@ -197,7 +197,7 @@ pub fn choose(of: &Statistics, config: &Config) -> Vec<Choice> {
         DataKind::Table => table(of, config),
         DataKind::Images(shape) => images(of, config, shape),
         DataKind::Text => text(of, config),
-        DataKind::Graph | DataKind::Graphs => graph(of, config),
+        DataKind::Graph | DataKind::Graphs | DataKind::Edges => graph(of, config),
     });
     if of.is_validated {
         all.push(one("run.keep", "\"last-best\"", "there are validation rows"));
@@ -237,7 +237,9 @@ fn scale(of: &Statistics) -> Option<Choice> {
         (_, ValueKind::Flags) if of.filled >= SPARSE || of.kind == DataKind::Table => {
             ("none", format!("values are 0 and 1, and {percent}"))
         }
-        (DataKind::Graph | DataKind::Graphs, ValueKind::Flags | ValueKind::Counts) if of.filled < SPARSE => {
+        (DataKind::Graph | DataKind::Graphs | DataKind::Edges, ValueKind::Flags | ValueKind::Counts)
+            if of.filled < SPARSE =>
+        {
             ("rows", format!("sparse counts: {percent}"))
         }
         _ => ("columns", counted(of.columns, "feature column")),
@@ -378,11 +380,13 @@ fn graph(of: &Statistics, config: &Config) -> Vec<Choice> {
         Some(homophily) => {
             format!("a graph whose training labels have an adjusted homophily of {homophily:.2}")
         }
+        None if of.kind == DataKind::Edges => "labels of edges".to_owned(),
         None => "a graph".to_owned(),
     };
     let links = config.predicts_links();
     if !has_layers(config) {
-        let kind = if is_low && !links { "\"sage\"" } else { "\"gcn\"" };
+        let is_sage = is_low && !links || of.kind == DataKind::Edges;
+        let kind = if is_sage { "\"sage\"" } else { "\"gcn\"" };
         all.push(one("model.kind", kind, &*homophily));
         if is_low && !links {
             all.push(one("model.layers", 4, &*homophily));

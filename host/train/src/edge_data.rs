@@ -178,7 +178,7 @@ impl EdgeData {
     ) -> Result<Self> {
         model.check_edges(features.as_ref().map_or(0, EdgeFeatures::columns))?;
         let mut made = Self::default();
-        let told = model.layers.iter().any(|layer| layer.edge_features);
+        let told = model.reads_edges();
         let asked = told || model.edge_weights.is_some();
         let Some(features) = features.filter(|_| asked) else { return Ok(made) };
         let reverse = Positions::new(graph.outgoing(), graph.incoming())?;

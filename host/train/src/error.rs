@@ -359,14 +359,15 @@ pub enum Error {
         /// Name of the data set that the run uses.
         dataset: String,
     },
-    /// The model predicts vertices, but the data set has many graphs; or it predicts graphs, but
-    /// the data set is a single graph.
-    #[error("{}", readout(dataset, *graphs))]
+    /// The model does not compute the rows that the labels of the data set belong to, which are
+    /// vertices, graphs or edges.
+    #[error("{}", readout(dataset, *rows))]
     Readout {
         /// Name of the data set that the run uses.
         dataset: String,
-        /// Number of graphs in the data set, or `None` for a single graph.
-        graphs: Option<u32>,
+        /// Number of graphs, and false. For labels of edges, their number, and true. `None` for labels
+        /// of vertices.
+        rows: Option<(usize, bool)>,
     },
     /// Samples were requested, but the settings have no batches.
     #[error(
@@ -758,16 +759,21 @@ pub(crate) fn at(place: &'static str) -> impl Fn(eciton_tensor::Error) -> Error 
     move |source| Error::Tensor { place, source }
 }
 
-fn readout(dataset: &str, graphs: Option<u32>) -> String {
-    match graphs {
-        Some(graphs) => format!(
+fn readout(dataset: &str, rows: Option<(usize, bool)>) -> String {
+    match rows {
+        Some((edges, true)) => format!(
+            "`{dataset}` has {edges} labelled edges, but the model computes no row for an edge; set \
+             model.readout = \"ends\", or add a layer with kernel = \"readout\" and readout = \"ends\" before \
+             the last layers"
+        ),
+        Some((graphs, false)) => format!(
             "`{dataset}` has {graphs} graphs, each with its own label, but the model computes no row for a \
              graph; set model.readout = \"mean\", or add a layer with kernel = \"readout\" before the last \
              layer"
         ),
         None => format!(
-            "the model has a readout, which predicts whole graphs, but `{dataset}` is one graph with labels \
-             of its vertices; remove model.readout"
+            "the model has a readout, which predicts whole graphs or edges, but `{dataset}` is one graph with \
+             labels of its vertices; remove model.readout, or set data.edge_label"
         ),
     }
 }

@@ -34,5 +34,6 @@ pub(crate) fn known_labels(inputs: &Inputs) -> Result<Known> {
     // All results of a run are returned in the order of the data set.
     let labels = inputs.vertices.rows_back(values, width)?;
     let parts = inputs.vertices.rows_back(parts, 1)?.into_iter().map(|part| part as u8).collect();
-    Ok(Known { names: inputs.dataset.names.labels.clone(), labels, parts })
+    let ends = inputs.vertices.ends();
+    Ok(Known { names: inputs.dataset.names.labels.clone(), labels, parts, ends })
 }

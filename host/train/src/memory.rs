@@ -107,6 +107,18 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     let graphs = inputs.dataset.graphs.as_ref();
     let detail = format!("{} graphs, and the graph of each vertex", graphs.map_or(0, Graphs::count));
     item("graphs", detail, graphs.map_or(0, Graphs::bytes), always.clone());
+    if let Some(readout) = inputs.readout.as_ref().filter(|readout| readout.is_of_edges()) {
+        let edges = readout.standing.len() as u64;
+        let lists: u64 = readout.all().map(|(_, lists)| graph_bytes(lists)).sum();
+        let labels = inputs
+            .learnt()
+            .0
+            .as_values()
+            .map_or(2 * 4, |values| 4 * u64::from(values.columns()) + padded(values.columns()));
+        let rows = inputs.edge_rows.as_ref().map_or(0, features_bytes);
+        let detail = format!("{edges} edges with labels, their ends and their features");
+        item("labelled edges", detail, rows + lists + edges * (labels + 4 + 4), always.clone());
+    }
     let known = &inputs.edges;
     let weights = known.weights.as_ref().map_or(0, EdgeWeights::bytes);
     item("edge weights", "one per edge".to_owned(), weights, always.clone());
@@ -319,7 +331,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     }
     let is_cut = config.batch.sampler.has_targets()
         && Hops::from_program(program).most() == 0
-        && inputs.of_graphs.is_none()
+        && inputs.readout.is_none()
         && inputs.links.is_none();
     let (sums, in_products) = match program.apart {
         Some(_) if is_cut => {
@@ -440,8 +452,8 @@ fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
     // Lengths of the longest edge lists, one for each thread, in ascending order.
     let mut longest = vec![BLOCK_EDGES as u64; threads.max(1) as usize];
     let mut all = u64::from(inputs.shape.rows);
-    let readout = inputs.readout.as_ref().map(|readout| &readout.lists);
-    for graph in [Some(&inputs.dataset.graph), readout].into_iter().flatten() {
+    let readout = inputs.readout.iter().flat_map(|readout| readout.all()).map(|(_, lists)| lists);
+    for graph in std::iter::once(&inputs.dataset.graph).chain(readout) {
         let lists =
             [graph.incoming().offsets(), graph.outgoing().offsets()].map(|offsets| offsets.windows(2));
         let [into, out] = lists.map(|ends| ends.map(|ends| ends[1] - ends[0] + 1));

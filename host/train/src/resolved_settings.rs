@@ -104,7 +104,7 @@ fn edges(model: &Model, columns: u32, names: &Names) -> Option<ResolvedSetting> 
     let name = |column: u32| {
         names.edge_features.get(column as usize).cloned().unwrap_or_else(|| format!("column {column}"))
     };
-    let told = model.layers.iter().any(|layer| layer.edge_features);
+    let told = model.reads_edges() || model.reads_edge_rows();
     let (value, from) = match (model.edge_weights, told) {
         (Some(column), _) => (format!("{} is the edge weight", name(column)), "set"),
         (None, true) => ("read by the layers with edge_features".to_owned(), "set"),

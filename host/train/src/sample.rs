@@ -7,12 +7,13 @@ use eciton_graph::dataset::Dataset;
 use eciton_graph::links::Pair;
 use eciton_graph::sample::Room;
 use eciton_input::threads::on_threads;
-use eciton_program::{Domain, Hops};
+use eciton_kernel::RowNumbers;
+use eciton_program::{Domain, Hops, Over};
 use eciton_recipe::{Config, GatherFeatures};
 use eciton_runs::report::Batches;
 use eciton_types::{IntervalId, Round};
 
-use crate::batch::{Part, PartPairs, Source};
+use crate::batch::{Part, Source};
 use crate::data::checked;
 use crate::defaults;
 use crate::error::{Error, Result};
@@ -44,13 +45,16 @@ pub struct Sample {
     pub edge_weights: Option<Vec<f32>>,
     /// Number of the graph of each row within the micro-batch. `None` for a data set of one graph.
     pub graphs: Option<Vec<u32>>,
-    /// Pairs of rows in the loss of link prediction: training links, and pairs without a link. `None` for
-    /// other tasks.
+    /// Pairs of rows in the loss of link prediction: training links, and pairs without a link. For labels
+    /// of edges, the ends of the edges, and no other pairs. `None` for other tasks.
     pub pairs: Option<[Vec<Pair>; 2]>,
+    /// Numbers of the labelled edges, in the order of `pairs`. `None` for other tasks.
+    pub labelled_edges: Option<Vec<u32>>,
 }
 
 impl Sample {
     fn new((round, micro): (Round, IntervalId), part: &Part) -> Self {
+        let readout = part.read_out.as_ref().map(|read_out| &read_out.readout);
         let lists = part.levels.first().map(|level| &level.lists);
         let interval = part.levels.first().map(|level| &level.interval);
         let targets = interval.map_or_else(Vec::new, |interval| interval.training.to_vec());
@@ -73,11 +77,24 @@ impl Sample {
             loss_weights: weights.map(|all| targets.iter().map(|&row| all[row as usize]).collect()),
             targets,
             edge_weights: lists.and_then(|lists| lists.weights(false, false)).map(|all| all.to_vec()),
-            graphs: part.graphs.as_ref().map(|graphs| {
-                let numbers = graphs.readout.lists.outgoing().neighbours();
-                numbers.iter().copied().take(part.rows(Domain::VERTICES, 0)).collect()
+            graphs: readout.and_then(|readout| {
+                let numbers = readout.lists(Over::Graphs)?.outgoing().neighbours();
+                Some(numbers.iter().copied().take(part.rows(Domain::VERTICES, 0)).collect())
             }),
-            pairs: part.pairs.as_ref().map(PartPairs::listed),
+            pairs: match part.pairs.as_ref() {
+                Some(pairs) => Some(pairs.listed()),
+                None => readout.filter(|readout| readout.is_of_edges()).map(|readout| {
+                    let edges = 0..readout.standing.len() as u32;
+                    [edges.filter_map(|edge| readout.ends(edge)).collect(), Vec::new()]
+                }),
+            },
+            labelled_edges: part.read_out.as_ref().filter(|of| of.readout.is_of_edges()).map(|of| match &of
+                .interval
+                .numbers
+            {
+                RowNumbers::List(numbers) => numbers.iter().map(|&number| number as u32).collect(),
+                RowNumbers::From(first) => (*first as u32..).take(of.interval.rows.len()).collect(),
+            }),
             sources,
             ends,
         }

@@ -17,7 +17,7 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_program::{Domain, FusedStages, Hops, Program};
 use eciton_recipe::{
-    Config, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures, Readout, WeightVersions,
+    Config, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures, WeightVersions,
 };
 use eciton_runs::report::{
     self, Attempts, AuditReport, HelpersUsed, HostTraffic, Metrics, Observer, PipelineTrial, Quality,
@@ -275,7 +275,7 @@ impl Session {
         }
         let parts = match program.apart {
             None => inputs.cut(&inputs.intervals),
-            Some(_) => [Domain::VERTICES, Domain::GRAPHS, Domain::ATOMS]
+            Some(_) => [Domain::VERTICES, Domain::READ_OUT, Domain::ATOMS]
                 .map(|domain| {
                     let each = program.rows(domain) as usize / intervals.max(1) as usize;
                     (0..intervals as usize).map(|part| part * each..(part + 1) * each).collect()
@@ -379,9 +379,7 @@ impl Session {
         if self.program.model.has_slope() {
             resolved.model.activation_slope.get_or_insert(LEAKY_SLOPE);
         }
-        if self.inputs.dataset.graphs.is_some() && matches!(resolved.model.layers, Layers::Count(_)) {
-            resolved.model.own.readout.get_or_insert(Readout::Mean);
-        }
+        self.inputs.complete_settings(&mut resolved.model);
         resolved
     }
 

@@ -200,6 +200,7 @@ impl Run<'_> {
             classes: u64::from(shape.classes),
             links,
             graphs: dataset.graphs.as_ref().map(Graphs::count),
+            labelled_edges: (!session.inputs.vertices.edges().is_empty()).then_some(shape.read_out),
             model: session.program.model.name(),
             parameters: session.program.trained_values(),
             intervals: session.inputs.intervals.len() as u32,

@@ -15,13 +15,14 @@ use crate::undefined;
 /// for a stop target that cannot be reached.
 pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
     let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
+    let split = session.inputs.learnt().1;
     check_until(config, session)?;
-    if dataset.split.train.is_empty() && links.is_none() {
+    if split.train.is_empty() && links.is_none() {
         return Err(Error::NoTraining { dataset: dataset.name.clone() });
     }
     let judges = match links {
         Some(links) => links.held_out()[0],
-        None => dataset.split.validation.len(),
+        None => split.validation.len(),
     };
     for (key, part) in undefined::deciding(config).filter(|(_, part)| *part == Part::Validation) {
         let Some(reason) = undefined::reason(&session.inputs, part) else { continue };
@@ -40,6 +41,7 @@ pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
 fn check_until(config: &Config, session: &Session) -> Result<()> {
     let Some(until) = config.run.until else { return Ok(()) };
     let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
+    let split = session.inputs.learnt().1;
     let refuse = |reason| Err(Error::Until { until, dataset: dataset.name.clone(), reason });
     if let Some(reason) = until.unfit(session.inputs.metric) {
         return refuse(reason);
@@ -48,9 +50,9 @@ fn check_until(config: &Config, session: &Session) -> Result<()> {
         (Some(_), Part::Train) => return refuse("training links are not evaluated".to_owned()),
         (Some(links), Part::Validation) => links.held_out()[0],
         (Some(links), Part::Test) => links.held_out()[1],
-        (None, Part::Train) => dataset.split.train.len(),
-        (None, Part::Validation) => dataset.split.validation.len(),
-        (None, Part::Test) => dataset.split.test.len(),
+        (None, Part::Train) => split.train.len(),
+        (None, Part::Validation) => split.validation.len(),
+        (None, Part::Test) => split.test.len(),
     };
     match undefined::reason(&session.inputs, until.part) {
         _ if members == 0 => refuse(format!("the {} part has no rows", until.part.name())),

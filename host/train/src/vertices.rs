@@ -10,13 +10,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Labels, Split, VertexIds};
+use eciton_graph::labelled_edges::LabelledEdges;
 use eciton_graph::order::{self, Order, Permutation};
 use eciton_kernel::RowNumbers;
 use eciton_recipe::VertexOrder;
 use eciton_runs::report::Ordered;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Mapping between the vertices of a data set and the rows of a run.
 #[derive(Debug)]
@@ -30,7 +31,18 @@ pub(crate) struct Vertices {
     /// The vertices that represent graphs, and the graphs' ids in the user's data. `None` unless
     /// the data set has many graphs, in which case results are indexed by graph.
     graphs: Option<(Vec<u32>, VertexIds)>,
+    /// Labelled edges. `None` unless the task is on edges, in which case results are indexed by edge.
+    edges: Option<OrderedEdges>,
     count: u32,
+}
+
+/// Labelled edges of a run, ordered by the row of their source.
+#[derive(Debug)]
+struct OrderedEdges {
+    /// Source and target vertex of each edge, in the order of the data set.
+    ends: Vec<(u32, u32)>,
+    /// Number in the data set of the edge of each row.
+    order: Vec<u32>,
 }
 
 impl Vertices {
@@ -46,7 +58,10 @@ impl Vertices {
         let count = dataset.vertices();
         let order = match wanted {
             VertexOrder::Natural => {
-                return Ok((dataset, Self { ids, ordered: None, permutation: None, graphs, count }));
+                return Ok((
+                    dataset,
+                    Self { ids, ordered: None, permutation: None, graphs, edges: None, count },
+                ));
             }
             VertexOrder::Degree => Order::Degree,
             VertexOrder::ReverseCuthillMckee => Order::ReverseCuthillMckee,
@@ -58,7 +73,62 @@ impl Vertices {
         dataset.ids = VertexIds::Dense;
         let seconds = begun.elapsed().as_secs_f64();
         let ordered = Some(Ordered { name: order.name().to_owned(), seconds });
-        Ok((dataset, Self { ids, ordered, permutation: Some(Arc::new(permutation)), graphs, count }))
+        let permutation = Some(Arc::new(permutation));
+        Ok((dataset, Self { ids, ordered, permutation, graphs, edges: None, count }))
+    }
+
+    /// Orders labelled edges by the rows of their sources. Returns the rows of all sources and of all
+    /// targets, and the labels and the split of the edges in this order.
+    pub(crate) fn order_edges(
+        &mut self,
+        edges: LabelledEdges,
+        labels: &Labels,
+        split: &Split,
+    ) -> ([Vec<u32>; 2], (Labels, Split)) {
+        let ends = edges.ends;
+        let mut order: Vec<u32> = (0..ends.len() as u32).collect();
+        order.sort_by_key(|&edge| self.row(ends[edge as usize].0));
+        let mut rows = vec![0; order.len()];
+        (0..).zip(&order).for_each(|(row, &edge)| rows[edge as usize] = row);
+        let part = |of: &[u32]| of.iter().map(|&edge| rows[edge as usize]).collect();
+        let Split { train, validation, test } = split;
+        let split = Split { train: part(train), validation: part(validation), test: part(test) }.sorted();
+        let end = |at: fn(&(u32, u32)) -> u32| {
+            order.iter().map(|&edge| self.row(at(&ends[edge as usize]))).collect::<Vec<u32>>()
+        };
+        let both = [end(|pair| pair.0), end(|pair| pair.1)];
+        let labels = labels.reordered(&order);
+        self.edges = Some(OrderedEdges { ends, order });
+        (both, (labels, split))
+    }
+
+    /// Returns the ids in the user's data of the sources and of the targets of labelled edges, in the
+    /// order of the data set. Returns `None` unless the task is on edges.
+    pub(crate) fn ends(&self) -> Option<[VertexIds; 2]> {
+        let ends = &self.edges.as_ref()?.ends;
+        let of = |end: fn(&(u32, u32)) -> u32| {
+            let vertices = ends.iter().map(end);
+            match &self.ids {
+                VertexIds::Dense => VertexIds::Numbers(vertices.map(u64::from).collect()),
+                VertexIds::Numbers(ids) => VertexIds::Numbers(vertices.map(|v| ids[v as usize]).collect()),
+                VertexIds::Words(ids) => {
+                    VertexIds::Words(vertices.map(|v| ids[v as usize].clone()).collect())
+                }
+            }
+        };
+        Some([of(|pair| pair.0), of(|pair| pair.1)])
+    }
+
+    /// Returns the number in the data set of the labelled edge in each row. The list is empty unless the
+    /// task is on edges.
+    pub(crate) fn edges(&self) -> &[u32] {
+        self.edges.as_ref().map_or(&[], |edges| &edges.order)
+    }
+
+    /// Returns the row in which a vertex is stored.
+    fn row(&self, vertex: u32) -> u32 {
+        let order = self.permutation.as_ref();
+        order.and_then(|order| order.new_of_old().get(vertex as usize).copied()).unwrap_or(vertex)
     }
 
     /// Returns the vertex number of each row in a range. The keys of random numbers contain them,
@@ -96,22 +166,29 @@ impl Vertices {
 
     /// Reorders results from the order of rows to that of the data set. Each row has `width`
     /// values. In a data set of many graphs, the result has one row per graph. `rows` may then be
-    /// those of vertices or those of graphs.
+    /// those of vertices or those of graphs. In a task on edges, `rows` are those of edges.
     ///
     /// # Errors
     /// Returns [`Error::Graph`](crate::Error::Graph) if the number of rows is not that of the
     /// vertices.
     pub(crate) fn rows_back(&self, rows: Vec<f32>, width: usize) -> Result<Vec<f32>> {
-        let row = |vertex: u32| {
-            let order = self.permutation.as_ref();
-            order.and_then(|order| order.new_of_old().get(vertex as usize).copied()).unwrap_or(vertex)
-        };
+        if let Some(OrderedEdges { order, .. }) = &self.edges {
+            if rows.len() != order.len() * width {
+                return Err(Error::Internal(format!("{} values are not those of edges", rows.len())));
+            }
+            let mut back = vec![0.0; rows.len()];
+            for (&edge, values) in order.iter().zip(rows.chunks_exact(width.max(1))) {
+                back[edge as usize * width..][..width].copy_from_slice(values);
+            }
+            return Ok(back);
+        }
         if let Some((standing, _)) = &self.graphs
             && rows.len() == standing.len() * width
             && rows.len() != self.count as usize * width
         {
             // Rows of graphs are in the order of the vertex rows that represent them.
-            let mut stands: Vec<(u32, usize)> = standing.iter().map(|&vertex| row(vertex)).zip(0..).collect();
+            let mut stands: Vec<(u32, usize)> =
+                standing.iter().map(|&vertex| self.row(vertex)).zip(0..).collect();
             stands.sort_unstable();
             let mut back = vec![0.0; rows.len()];
             for ((_, graph), values) in stands.into_iter().zip(rows.chunks_exact(width.max(1))) {
@@ -129,17 +206,20 @@ impl Vertices {
     }
 
     /// Returns the ids and the number of the rows that results have. They are vertices, or graphs
-    /// in a data set of many graphs.
+    /// in a data set of many graphs, or labelled edges, which are numbered from 0.
     pub(crate) fn named(&self) -> (&VertexIds, u32) {
-        match &self.graphs {
-            None => (&self.ids, self.count),
-            Some((standing, ids)) => (ids, standing.len() as u32),
+        match (&self.graphs, &self.edges) {
+            (_, Some(edges)) => (&VertexIds::Dense, edges.order.len() as u32),
+            (None, None) => (&self.ids, self.count),
+            (Some((standing, ids)), None) => (ids, standing.len() as u32),
         }
     }
 
-    /// Returns the size in bytes of the permutation and of the row numbers that reordering adds.
+    /// Returns the size in bytes of the permutation, of the row numbers that reordering adds, and of the
+    /// ends of labelled edges.
     pub(crate) fn bytes(&self) -> u64 {
-        self.permutation.as_ref().map_or(0, |order| order.len() as u64 * (8 + 8))
+        let edges = self.edges.as_ref().map_or(0, |edges| edges.order.len() as u64 * (8 + 4));
+        edges + self.permutation.as_ref().map_or(0, |order| order.len() as u64 * (8 + 8))
     }
 }
 

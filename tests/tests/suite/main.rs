@@ -7,6 +7,7 @@ mod code_map;
 mod compatibility;
 mod deep;
 mod doors;
+mod edge_labels;
 mod equivalence;
 mod examples;
 mod folded;

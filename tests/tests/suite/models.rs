@@ -6,8 +6,13 @@
 
 use crate::numpy::{as_sparse, ask, assert_close, flat, trained};
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Split, Values, VertexIds};
+use std::sync::Arc;
+
+use eciton_graph::dataset::{
+    Dataset, EdgeFeatures, Features, Labels, Moments, NO_LABEL, Scaling, Split, Values, VertexIds,
+};
 use eciton_graph::graphs::Graphs;
+use eciton_graph::labelled_edges::LabelledEdges;
 use eciton_recipe::executor::ExecutorKind;
 use eciton_recipe::{
     ClassWeights, Config, EdgePlace, GatherFeatures, LabelledGathers, LayerKind, Links, Loss, Mode, Model,
@@ -22,8 +27,8 @@ use serde_json::{Value, json};
 const CLOSE: f64 = 2e-4;
 
 /// Models as a user writes them; the last layer's width is the number of classes. Those whose name begins with
-/// "links" predict links.
-const MODELS: [(&str, &str); 67] = [
+/// "links" predict links, and those whose name begins with "edges" labels of edges.
+const MODELS: [(&str, &str); 73] = [
     ("gcn", "kind = \"gcn\""),
     ("sage", "kind = \"sage\""),
     ("sage without bias", "kind = \"sage\"\nbias = false\nlayers = 3"),
@@ -143,6 +148,26 @@ const MODELS: [(&str, &str); 67] = [
         "graphs, gin, balanced, focal",
         "kind = \"gin\"\nreadout = \"sum\"\nclass_weights = \"balanced\"\nfocal = 1",
     ),
+    ("edges, sage", "kind = \"sage\"\nreadout = \"ends\"\nedge_features = true"),
+    (
+        "edges, gcn, balanced",
+        "kind = \"gcn\"\nreadout = \"ends\"\nedge_features = false\nclass_weights = \"balanced\"\ndropout = 0",
+    ),
+    (
+        "edges, gatv2, numbers",
+        "kind = \"gatv2\"\nhidden = 6\nheads = 3\nreadout = \"ends\"\nedge_features = true\nloss = \"squared-error\"",
+    ),
+    ("edges, gin, several labels", "kind = \"gin\"\nreadout = \"source\"\nloss = \"binary-cross-entropy\""),
+    (
+        "edges, targets",
+        "hidden = 6\n[[layers]]\nkernel = \"gcn\"\n[[layers]]\nkernel = \"readout\"\nreadout = \"target\"\ndropout = 0.25\n\
+         activation = \"tanh\"\n[[layers]]\nkernel = \"linear\"\nnorm = \"layer\"\nresidual = true\n[[layers]]\nkernel = \"linear\"\n",
+    ),
+    (
+        "edges, norms on both sides of the readout",
+        "hidden = 6\n[[layers]]\nkernel = \"sage\"\nnorm = \"batch\"\n[[layers]]\nkernel = \"readout\"\nreadout = \"ends\"\n\
+         edge_features = true\n[[layers]]\nkernel = \"linear\"\nnorm = \"batch\"\n[[layers]]\nkernel = \"linear\"\n",
+    ),
 ];
 
 /// Returns true if the environment requests the long form of the tests.
@@ -188,13 +213,16 @@ impl Case {
             .collect();
         let settings = ModelSettings::parse(text, name).unwrap();
         let task = task(name, &settings);
-        let mut labels = labels(numbers, task, vertices);
+        // Labelled edges may be fewer or more than vertices.
+        let labelled = name.starts_with("edges").then(|| labelled_edges(numbers, vertices));
+        let rows = labelled.as_ref().map_or(vertices, |of| of.ends.len() as u32);
+        let mut labels = labels(numbers, task, rows);
         if let (true, Labels::Classes { of, .. }) = (many, &mut labels) {
             (0..).zip(of).filter(|(v, _)| v % SIZE > 0).for_each(|(_, label)| *label = NO_LABEL);
         }
         let known = |v: &u32| labels.known(*v as usize);
-        let train: Vec<u32> = (0..vertices).filter(|_| numbers.below(3) == 0).filter(known).collect();
-        let rest: Vec<u32> = (0..vertices).filter(|v| !train.contains(v)).filter(known).collect();
+        let train: Vec<u32> = (0..rows).filter(|_| numbers.below(3) == 0).filter(known).collect();
+        let rest: Vec<u32> = (0..rows).filter(|v| !train.contains(v)).filter(known).collect();
         let (validation, test) = rest.split_at(rest.len() / 2);
 
         let mut config = Config { model: settings, ..Config::default() };
@@ -227,6 +255,11 @@ impl Case {
         if config.predicts_links() {
             job["links"] = json!({"negatives": config.links.negatives});
         }
+        if let Some(LabelledEdges { ends, features: Some(features), .. }) = &labelled {
+            let Features::Dense(dense) = features else { panic!("{what}", what = name) };
+            let rows: Vec<&[f32]> = (0..ends.len()).map(|row| dense.view().row(row)).collect();
+            job["labelled_edges"] = json!({"ends": ends, "features": rows});
+        }
         let graph_of: Vec<u64> = (0..vertices).map(|v| u64::from(v / SIZE)).collect();
         if many {
             job["graphs"] = json!(graph_of);
@@ -243,6 +276,7 @@ impl Case {
         let edge_features = Some(edge_features);
         let dataset =
             Dataset { edge_features, graphs, ids, ..Dataset::new(name, graph, features, labels, split) };
+        let dataset = Dataset { labelled_edges: labelled, ..dataset };
         dataset.validate().unwrap();
         Self { what: format!("{text}, seed {seed}"), config, dataset, job }
     }
@@ -280,6 +314,17 @@ fn task(name: &str, settings: &ModelSettings) -> TaskType {
         Some(Loss::BinaryCrossEntropy) => TaskType::MultiLabel,
         Some(Loss::SquaredError | Loss::AbsoluteError) => TaskType::Regression,
     }
+}
+
+/// Some pairs of vertices, in any order, of which some are there several times, with features.
+fn labelled_edges(numbers: &mut Numbers, vertices: u32) -> LabelledEdges {
+    let count = 30 + numbers.below(2 * vertices);
+    let ends = (0..count).map(|_| (numbers.below(vertices), numbers.below(vertices / 2))).collect();
+    let values: Vec<f32> = (0..count * KNOWN).map(|_| numbers.value()).collect();
+    let features = Some(Features::dense(KNOWN, &values).unwrap());
+    // The values are used as they are.
+    let moments = Moments { mean: vec![0.0; KNOWN as usize], deviation: vec![1.0; KNOWN as usize] };
+    LabelledEdges { ends, features, scaling: Scaling::Columns(Arc::new(moments)) }
 }
 
 /// A class a vertex, or values of which a fifth are unknown.
@@ -389,15 +434,14 @@ fn with((name, text): (&str, &str), intervals: u32, threads: u32, mode: Mode, ep
 fn fitting() -> impl Iterator<Item = (&'static str, &'static str)> {
     let others = ["a residual last layer", "gcn, several labels"];
     let fits = move |(name, text): &(&str, &str)| {
-        !others.contains(name) && !text.contains("edge_") && !name.starts_with("graphs")
+        !others.contains(name) && !text.contains("edge_") && !text.contains("readout")
     };
     MODELS.into_iter().filter(fits)
 }
 
 #[test]
 fn edges_that_are_known_and_many_graphs_are_the_same_for_any_cut() {
-    let others =
-        |(_, (name, text)): &(u64, (&str, &str))| text.contains("edge_") || name.starts_with("graphs");
+    let others = |(_, (_, text)): &(u64, (&str, &str))| text.contains("edge_") || text.contains("readout");
     for (at, (name, text)) in (0u64..).zip(MODELS).filter(others) {
         let mut case = Case::new(name, text, 900 + at);
         let mut run = |intervals, threads, executor, labelled| {

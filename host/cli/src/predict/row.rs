@@ -9,6 +9,8 @@
 //! | multi-label | `id`, `part`, `predicted(NAME)`, `label(NAME)`, `p(NAME)`, `score(NAME)` |
 //! | regression | `id`, `part`, `predicted(NAME)`, `label(NAME)` |
 //! | link prediction | `id`, `embedding(0)`, `embedding(1)`, ... |
+//!
+//! For labelled edges, `source` and `target` replace `id`.
 
 use std::fmt::Write as _;
 
@@ -41,12 +43,13 @@ impl<'a> Row<'a> {
     /// Returns the header line of the CSV output, which depends on the task.
     pub(super) fn header(&self) -> String {
         let (first, each): (&str, &[&str]) = match self.found.task {
-            TaskType::Classification => ("id,predicted,label,part", &["p", "score"]),
-            TaskType::MultiLabel => ("id,part", &["predicted", "label", "p", "score"]),
-            TaskType::Regression => ("id,part", &["predicted", "label"]),
-            TaskType::LinkPrediction => ("id", &["embedding"]),
+            TaskType::Classification => (",predicted,label,part", &["p", "score"]),
+            TaskType::MultiLabel => (",part", &["predicted", "label", "p", "score"]),
+            TaskType::Regression => (",part", &["predicted", "label"]),
+            TaskType::LinkPrediction => ("", &["embedding"]),
         };
-        let mut text = first.to_owned();
+        let id = if self.found.known.ends.is_some() { "source,target" } else { "id" };
+        let mut text = format!("{id}{first}");
         for what in each {
             for name in &self.names {
                 let _ = write!(text, ",{}", quoted(&format!("{what}({name})")));
@@ -74,7 +77,10 @@ impl<'a> Row<'a> {
 
     /// Returns the current row as a line of CSV.
     pub(super) fn csv(&self) -> String {
-        let mut text = field(&self.found.ids, &self.id);
+        let mut text = match &self.found.known.ends {
+            None => field(&self.found.ids, &self.id),
+            Some(ends) => ends.each_ref().map(|ids| field(ids, &ids.name(self.row as u32))).join(","),
+        };
         let class = |class: Option<usize>| {
             class.map_or(String::new(), |class| {
                 self.names.get(class).map_or(String::new(), |name| quoted(name))
@@ -141,7 +147,9 @@ impl<'a> Row<'a> {
             if links { (None, Some(&self.scores[..])) } else { (Some(&self.scores[..]), None) };
         VertexLine {
             event: "prediction",
-            id: &self.id,
+            id: known.ends.is_none().then_some(&self.id),
+            source: known.ends.as_ref().map(|[sources, _]| sources.name(self.row as u32)),
+            target: known.ends.as_ref().map(|[_, targets]| targets.name(self.row as u32)),
             predicted,
             label: (!links && !known.labels.is_empty()).then_some(label),
             part: (!links && !known.parts.is_empty()).then(|| known.part(self.row)),
@@ -176,7 +184,7 @@ mod tests {
             task,
             scores: array![[2.0, 2.0], [-1.0, 0.5]],
             embeddings: None,
-            known: Known { names, labels: labels.to_vec(), parts: vec![1, 0] },
+            known: Known { names, labels: labels.to_vec(), parts: vec![1, 0], ends: None },
             split: None,
             workers: None,
         }

@@ -31,7 +31,7 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     };
     let settings = ModelSettings::parse(&text, "m.toml").unwrap();
     let model = Model::resolve(&settings, 30, 7, TaskType::Classification).unwrap();
-    let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, read_out: 0, group: 1 };
     let mut program = Program::build(&model, shape, eciton_program::Rewrites::default(), &signature).unwrap();
     program.set_apart(1, 100, 0);
     let of = LaneSettings { lanes, ..LaneSettings::default() };

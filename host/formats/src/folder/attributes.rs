@@ -7,6 +7,7 @@ use eciton_graph::dataset::{Dataset, EdgeFeatures, Encoded, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::graphs::Graphs;
+use eciton_graph::labelled_edges::LabelledEdges;
 use eciton_graph::labels::Labels;
 use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
@@ -42,6 +43,8 @@ pub struct Attributes {
     pub split: Split,
     /// Graph of each vertex. `None` if there is no `graphs.csv`.
     pub graphs: Option<Graphs>,
+    /// Edges with the labels and the split. `None` if vertices or graphs have them.
+    pub labelled_edges: Option<LabelledEdges>,
     /// Names of classes and columns, from headers and labels.
     pub names: Names,
     /// Ids of the vertices in the user's tables.
@@ -150,7 +153,8 @@ impl Attributes {
                 (features, Some(encoded))
             }
         };
-        Ok(Self { features, encoded, labels, split, graphs, names, ids: ids.names.clone() })
+        let (labelled_edges, ids) = (None, ids.names.clone());
+        Ok(Self { features, encoded, labels, split, graphs, labelled_edges, names, ids })
     }
 
     /// Combines a graph and its edge features with these attributes to a data set.
@@ -158,10 +162,11 @@ impl Attributes {
     /// # Errors
     /// Returns the errors of [`Dataset::validate`].
     pub fn dataset(self, name: String, graph: Graph, edge_features: Option<EdgeFeatures>) -> Result<Dataset> {
-        let Self { features, encoded, labels, split, graphs, names, ids } = self;
+        let Self { features, encoded, labels, split, graphs, labelled_edges, names, ids } = self;
         Dataset {
             edge_features,
             graphs,
+            labelled_edges,
             ids,
             names,
             encoded,
@@ -220,7 +225,7 @@ fn counts_from_zero(parts: &Parts, ids: &VertexIds, vertices: u64) -> Result<boo
 
 /// Removes the vertices without a label from a split, and adds a note about them to the reading
 /// report.
-fn of_labelled(mut split: Split, labels: &Labels, table: &Table, ids: &Ids) -> Split {
+pub(super) fn of_labelled(mut split: Split, labels: &Labels, table: &Table, ids: &Ids) -> Split {
     let (mut left, mut first) = (0u64, None);
     for part in [&mut split.train, &mut split.validation, &mut split.test] {
         part.retain(|&vertex| {
@@ -234,10 +239,11 @@ fn of_labelled(mut split: Split, labels: &Labels, table: &Table, ids: &Ids) -> S
     }
     if let Some(first) = first {
         let name = eciton_input::text::cut(&ids.names.name(first), 60);
-        let lines = if left == 1 {
-            "1 line names a vertex".to_owned()
-        } else {
-            format!("{left} lines name vertices")
+        let lines = match (&ids.lookup, left) {
+            (Lookup::Order, 1) => "1 line names an edge".to_owned(),
+            (Lookup::Order, _) => format!("{left} lines name edges"),
+            (_, 1) => "1 line names a vertex".to_owned(),
+            (_, _) => format!("{left} lines name vertices"),
         };
         eciton_input::notes::add(format!(
             "{}: {lines} without a label ({name}), which is not used",
@@ -247,21 +253,26 @@ fn of_labelled(mut split: Split, labels: &Labels, table: &Table, ids: &Ids) -> S
     split
 }
 
-/// Reads a split table. If its ids are ids of graphs, `at` is the representative vertex of each
-/// graph.
-fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
-    let part = |field: &str| match field.to_lowercase().as_str() {
+/// Returns the number of the part that a field of a split names: 0 for training, 1 for validation, 2
+/// for test. Returns `None` for other fields.
+pub(super) fn part_number(field: &str) -> Option<usize> {
+    match field.to_lowercase().as_str() {
         "train" | "training" => Some(0),
         "val" | "valid" | "validation" => Some(1),
         "test" => Some(2),
         _ => None,
-    };
+    }
+}
+
+/// Reads a split table. If its ids are ids of graphs, `at` is the representative vertex of each
+/// graph.
+fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
     let at_vertex = |id: u32| at.map_or(id, |at| at[id as usize]);
     let first = table.first(2)?;
     let numbers = crate::header::counting(first.fields()) == Some(first.len());
     table.set_header(
         is_header(first.get(0))
-            || (part(first.get(1)).is_none() && (numbers || ids.position(first.get(0)).is_none())),
+            || (part_number(first.get(1)).is_none() && (numbers || ids.position(first.get(0)).is_none())),
     );
     let mask = |name: &str| {
         MASKS.iter().position(|names| names.iter().any(|known| name.eq_ignore_ascii_case(known)))
@@ -302,7 +313,7 @@ fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
     }
     table.each(2, |row| {
         let vertex = at_vertex(ids.find(table, row.line(), row.get(0))?);
-        match part(row.get(1)).and_then(|part| parts.get_mut(part)) {
+        match part_number(row.get(1)).and_then(|part| parts.get_mut(part)) {
             Some(part) => part.push(vertex),
             // A column of a node table may leave the field of a node empty.
             None if table.is_view() && is_missing(row.get(1)) => {}

@@ -29,6 +29,8 @@ pub(super) enum Lookup {
     /// Ids are numbers, and the index of an id is its rank.
     Ranks(Dictionary),
     Words(Codes<Box<str>>),
+    /// Records have no ids. Their index is their place in the table.
+    Order,
 }
 
 /// Distinct words, numbered in order of first appearance.
@@ -83,6 +85,11 @@ impl Words {
 impl Ids {
     pub(super) fn dense(vertices: u64) -> Self {
         Self { names: VertexIds::Dense, lookup: Lookup::Dense, count: vertices, of_graphs: false }
+    }
+
+    /// Creates the ids of `records` records that are numbered in their order.
+    pub(super) fn in_order(records: u64) -> Self {
+        Self { lookup: Lookup::Order, ..Self::dense(records) }
     }
 
     pub(super) fn numbers(ids: Dictionary) -> Self {
@@ -194,17 +201,25 @@ impl Ids {
 }
 
 /// Set of the vertices that have occurred in a table in which each vertex may have one row.
-pub(super) struct Placed(Vec<bool>);
+pub(super) struct Placed {
+    seen: Vec<bool>,
+    /// Number of rows without ids that have occurred.
+    rows: u32,
+}
 
 impl Placed {
     pub(super) fn new(ids: &Ids) -> Self {
-        Self(vec![false; ids.len() as usize])
+        Self { seen: vec![false; ids.len() as usize], rows: 0 }
     }
 
     /// Returns the vertex of a row, and records that it has occurred. Returns an error if it has
     /// occurred before.
     pub(super) fn place(&mut self, table: &Table, row: &Row, ids: &Ids) -> Result<u32> {
-        let vertex = ids.find(table, row.line(), row.get(0))?;
+        let vertex = match ids.lookup {
+            Lookup::Order => self.rows,
+            _ => ids.find(table, row.line(), row.get(0))?,
+        };
+        self.rows += 1;
         self.mark(table, vertex, row.line(), ids)?;
         Ok(vertex)
     }
@@ -217,7 +232,7 @@ impl Placed {
     }
 
     fn mark(&mut self, table: &Table, vertex: u32, line: u64, ids: &Ids) -> Result<()> {
-        match self.0.get_mut(vertex as usize) {
+        match self.seen.get_mut(vertex as usize) {
             Some(seen) if !*seen => *seen = true,
             _ => return Err(table.wrong(line, "each id once", &ids.names.name(vertex))),
         }
@@ -225,6 +240,6 @@ impl Placed {
     }
 
     pub(super) fn first_missing(&self) -> Option<u32> {
-        self.0.iter().position(|seen| !seen).map(|at| at as u32)
+        self.seen.iter().position(|seen| !seen).map(|at| at as u32)
     }
 }

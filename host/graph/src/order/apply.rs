@@ -45,6 +45,8 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
         labels,
         split,
         graphs,
+        // Runs take them out before they order the vertices.
+        labelled_edges: _,
         ids,
         names,
         scaling,
@@ -72,6 +74,7 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
         labels,
         split,
         graphs,
+        labelled_edges: None,
         ids,
         names,
         scaling,

@@ -18,7 +18,7 @@ fn perceptron(layers: u32) -> Program {
     let text = format!("kind = \"mlp\"\nhidden = 8\nlayers = {layers}");
     let settings = ModelSettings::parse(&text, "m").unwrap();
     let model = Model::resolve(&settings, 8, 8, TaskType::Classification).unwrap();
-    let shape = DataShape { rows: 64, features: 8, classes: 8, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 64, features: 8, classes: 8, edge_features: 0, read_out: 0, group: 1 };
     let mut program = Program::build(&model, shape, Rewrites::default(), &signature).unwrap();
     program.set_apart(1, 64, 0);
     program

@@ -25,7 +25,7 @@ fn word(name: &str, value: &str) -> Attribute {
 impl Network {
     /// Adds a kernel that reads values without pending bias or activation, and returns its output.
     /// `width` is the number of columns of the output.
-    fn of_values(
+    pub(super) fn of_values(
         &mut self,
         kernel: &str,
         at: (eciton_types::ids::Layer, &str),

@@ -308,13 +308,25 @@ impl One<'_> {
         Rows::plain(value)
     }
 
-    /// Adds a readout, which combines the rows of each graph's vertices into one row.
+    /// Adds a readout, which computes the row of each graph from those of its vertices, or the row of
+    /// each labelled edge from those of its ends.
     fn readout(&self, network: &mut Network, rows: &Rows, readout: Readout) -> Rows {
         let value = network.for_edges(rows, self.at, self.layer.dropout);
-        let mut gather = |normalisation| network.gather(Over::Graphs, self.at, normalisation, value);
+        let mut gather = |over, normalisation| network.gather(over, self.at, normalisation, value);
         Rows::plain(match readout {
-            Readout::Mean => gather(Normalisation::Mean),
-            Readout::Sum => gather(Normalisation::Sum),
+            Readout::Mean => gather(Over::Graphs, Normalisation::Mean),
+            Readout::Sum => gather(Over::Graphs, Normalisation::Sum),
+            Readout::Source => gather(Over::EdgeSources, Normalisation::Sum),
+            Readout::Target => gather(Over::EdgeTargets, Normalisation::Sum),
+            Readout::Ends => {
+                let ends = [Over::EdgeSources, Over::EdgeTargets];
+                let mut parts = ends.map(|over| gather(over, Normalisation::Sum)).to_vec();
+                if let Some(rows) = network.edge_rows.filter(|_| self.layer.edge_features) {
+                    let width = network.width(value);
+                    parts.push(network.linear((self.at, "edge."), &Rows::plain(rows), width, 0.0, true));
+                }
+                network.of_values(CONCAT, (self.at, ""), (parts, self.layer.width), Vec::new())
+            }
             Readout::Max => {
                 let (width, along) = (self.layer.width, Along { over: Over::Graphs, ..Along::default() });
                 network.edges(MAXIMUM, self.at, (value, value), width, Vec::new(), along)

@@ -49,7 +49,12 @@ impl Network {
 impl Gather {
     fn stage(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, (from, into): (SlotId, SlotId)) {
         let reversed = into != made.outputs[0];
-        let what = if self.over == Over::Graphs { "readout" } else { NAME };
+        let what = match self.over {
+            Over::Neighbours => NAME,
+            Over::Graphs => "readout",
+            Over::EdgeSources => "readout sources",
+            Over::EdgeTargets => "readout targets",
+        };
         let phase = if reversed { Phase::Backward } else { Phase::Forward };
         let name = format!("{what} {}{}", node.layer, if reversed { " transposed" } else { "" });
         let domain = to.domain_of(into);

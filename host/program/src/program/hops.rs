@@ -54,7 +54,7 @@ impl Hops {
                 // A sum of gradients.
                 Phase::Forward => stage.reads().map(|(slot, _)| hops.slots[slot.index()]).max().unwrap_or(0),
                 _ => {
-                    let back = reversed.is_some_and(|relation| relation.reversed);
+                    let back = is_gather(program, stage) && reversed.is_some_and(|of| of.reversed);
                     operations[stage.operation.index()] + u8::from(back)
                 }
             };
@@ -93,8 +93,8 @@ impl Hops {
     }
 }
 
-/// Returns true if a stage reads rows of neighbours. Norms over all rows are no gathers, because
-/// they read rows of their own domain.
+/// Returns true if a stage reads rows of neighbours. Readouts and norms over all rows are no gathers,
+/// because they read rows of the same vertices.
 fn is_gather(program: &Program, stage: &Stage) -> bool {
     let relation = stage.via.and_then(|via| program.relations.get(via.index()));
     relation.is_some_and(|relation| relation.over == Over::Neighbours)

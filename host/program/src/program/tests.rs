@@ -90,7 +90,7 @@ fn two_layers_are_nine_stages() {
 #[test]
 fn gathered_features_leave_two_gathers_out() {
     let model = Model::gcn(2, 16, 0.0, 1433, 7).unwrap();
-    let shape = DataShape { rows: 64, features: 1433, classes: 7, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 64, features: 1433, classes: 7, edge_features: 0, read_out: 0, group: 1 };
     let rewrites = Rewrites { gathered_features: true, ..Rewrites::default() };
     let program = Program::build(&model, shape, rewrites, &signature).unwrap();
     let wanted = [
@@ -175,7 +175,7 @@ fn kept_rows_and_outputs_live_until_backward() {
         Ok::<_, String>(found)
     };
     let model = Model::gcn(2, 4, 0.0, 9, 3).unwrap();
-    let shape = DataShape { rows: 5, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 5, features: 9, classes: 3, edge_features: 0, read_out: 0, group: 1 };
     let program = Program::build(&model, shape, Rewrites::default(), &keeping).unwrap();
     let of = |port| program.stages[8].port(port).collect::<Vec<_>>();
     let (outputs, kept) = (of(Port::Output), of(Port::Stashed));
@@ -211,7 +211,7 @@ fn kernels_that_do_not_fit_are_refused() {
         ),
     ];
     let model = Model::gcn(2, 4, 0.0, 9, 3).unwrap();
-    let shape = DataShape { rows: 5, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 5, features: 9, classes: 3, edge_features: 0, read_out: 0, group: 1 };
     for (change, word) in cases {
         let changed = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
             let mut found = signature(kernel, inputs, attributes)?;

@@ -14,7 +14,7 @@ mod deep;
 fn program(text: &str, rewrites: Rewrites) -> Program {
     let settings = ModelSettings::parse(text, "m.toml").unwrap();
     let model = Model::resolve(&settings, 9, 3, TaskType::Classification).unwrap();
-    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, read_out: 0, group: 1 };
     Program::build(&model, shape, rewrites, &signature).unwrap()
 }
 
@@ -36,7 +36,7 @@ fn a_readout_is_a_gather_over_graphs() {
     ];
     let sum = program("layers = 1\nreadout = \"sum\"", Rewrites::default());
     assert_eq!(sketch(&sum), wanted);
-    assert!(sum.model.reads_out());
+    assert!(sum.model.readout().is_some());
     let names: Vec<&str> = sum.parameters.iter().map(|p| &p.name[..]).collect();
     assert_eq!(names, ["layers.0.weight", "layers.0.bias", "layers.2.weight", "layers.2.bias"]);
     assert_eq!(sum.model.name(), "gcn-readout-linear 9-16-16-3");
@@ -67,7 +67,7 @@ fn behind_a_readout_there_are_no_neighbours() {
 fn pairs_take_the_place_of_the_head() {
     let settings = ModelSettings::parse("kind = \"gcn\"", "m.toml").unwrap();
     let model = Model::resolve(&settings, 9, 3, TaskType::LinkPrediction).unwrap();
-    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, read_out: 0, group: 1 };
     let links = Program::build(&model, shape, Rewrites::default(), &signature).unwrap();
     let wanted = [
         "linear 0 Forward 0>1",
@@ -378,7 +378,7 @@ fn kernels_of_the_other_interface_are_refused() {
     ];
     let settings = ModelSettings::parse("kind = \"gatv2\"\nheads = 4", "m.toml").unwrap();
     let model = Model::resolve(&settings, 9, 3, TaskType::Classification).unwrap();
-    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, read_out: 0, group: 1 };
     for (change, words) in cases {
         let changed = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
             let mut found = signature(kernel, inputs, attributes)?;
@@ -583,7 +583,7 @@ fn models_of_too_many_operations_are_refused() {
     let model =
         Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 9, 3, TaskType::Classification)
             .unwrap();
-    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, read_out: 0, group: 1 };
     let error = Program::build(&model, shape, Rewrites::default(), &signature).unwrap_err();
     assert!(error.to_string().contains("the maximum is 4096"), "{error}");
 }

@@ -17,6 +17,10 @@ pub(super) const DATA: &[Key<Data>] = &[
         .also(&["target", "label_column", "y"])
         .absent("the column label, target, class or y, else the last column")
         .flag("label", "COLUMN", Group::Data),
+    key("edge_label", "Column of a table of edges that holds the labels of edges, which the model then learns", value!(some text("the name of a column") => edge_label))
+        .also(&["edge_labels", "edge_target"])
+        .absent("labels of vertices or graphs are learnt")
+        .flag("edge-label", "COLUMN", Group::Data),
     key("normalise_features", "Scaling of the features. rows: each row divided by its sum; columns: mean 0 and standard deviation 1 over the training rows", NORMALISE)
         .also(&["normalize_features"])
         .absent("rows for a graph whose features are counts, else none"),

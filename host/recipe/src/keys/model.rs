@@ -78,9 +78,9 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key("aggregator", "Aggregation of the neighbours' rows in sage", value!(some choice(Aggregator::ALL) => own.aggregator))
         .also(&["aggr", "aggregator_type", "pooling"])
         .absent("mean"),
-    key("readout", "Aggregation of the rows of a graph before a last linear layer, for data sets of many graphs", value!(some choice(Readout::ALL) => own.readout))
+    key("readout", "Row of a graph (mean, sum, max) or of a labelled edge (ends, source, target), before the last linear layers", value!(some choice(Readout::ALL) => own.readout))
         .also(&["global_pool", "graph_pooling", "pool"])
-        .absent("mean"),
+        .absent("mean for graphs, ends for edges"),
     key("heads", "Number of attention heads, except in a last gat or gatv2 layer", value!(some integer32(1, MAX_HEADS) => own.heads))
         .also(&["num_heads"])
         .absent("8 for gat and gatv2"),

@@ -144,8 +144,8 @@ const OF_ROWS: &[&str] = &[
     "normalise",
     "activate",
 ];
-/// Layer kinds whose kernels can read edge features.
-const KNOW_EDGES: &[&str] = &["gatv2", LayerSettings::OWN_ON_EDGES];
+/// Layer kinds that can read edge features.
+const KNOW_EDGES: &[&str] = &["gatv2", "readout", LayerSettings::OWN_ON_EDGES];
 
 /// Joins names to a list in words for error messages, for instance `gcn, sage and gin`.
 fn all_of(kinds: &[&str]) -> String {
@@ -167,8 +167,8 @@ fn reads(model: &Model, layer: &LayerSettings, inputs: Option<&Vec<Source>>) -> 
     }
 }
 
-/// Checks the loss terms of layers before the last one. Such a layer must have one row per vertex
-/// or per graph like the last layer, because both use the same targets.
+/// Checks the loss terms of layers before the last one. Such a layer must have one row per vertex,
+/// graph or edge like the last layer, because both use the same targets.
 fn check_losses(model: &Model) -> Result<()> {
     let last = model.layers.len().saturating_sub(1);
     for (at, layer) in model.layers.iter().enumerate() {
@@ -257,9 +257,13 @@ fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> 
     };
     let kind = settings.kind;
     let of = LayerSettings::with_kernel;
-    let reads_out = settings.own.readout.is_some();
-    let further =
-        u32::from(settings.jumping.is_some() || kind == ModelKind::Appnp) + 2 * u32::from(reads_out);
+    // The class of an edge depends on both ends together, so a hidden layer follows their rows.
+    let last = match settings.own.readout {
+        None => Vec::new(),
+        Some(readout) if readout.is_of_edges() => vec![of("readout"), of("linear"), of("linear")],
+        Some(_) => vec![of("readout"), of("linear")],
+    };
+    let further = u32::from(settings.jumping.is_some() || kind == ModelKind::Appnp) + last.len() as u32;
     if count == 0 || count.saturating_add(further) > MAX_LAYERS {
         return Err(too_many(u64::from(count)));
     }
@@ -275,20 +279,17 @@ fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> 
     if kind == ModelKind::Sgc {
         let own = KindSettings { hops: settings.own.hops.or(Some(count)), ..KindSettings::default() };
         let layer = LayerSettings { own, ..of("sgc") };
-        let rest = reads_out.then(|| [of("readout"), of("linear")]);
-        return Ok([layer].into_iter().chain(rest.into_iter().flatten()).collect());
+        return Ok([layer].into_iter().chain(last).collect());
     }
     let mut layers = vec![of(kind.layer()); count as usize];
     if let Some(jumping) = settings.jumping {
-        let width = (!reads_out).then_some(classes);
+        let width = last.is_empty().then_some(classes);
         layers.push(LayerSettings { jumping: Some(jumping), width, ..of("linear") });
     }
     if kind == ModelKind::Appnp {
         layers.push(of("appnp"));
     }
-    if reads_out {
-        layers.extend([of("readout"), of("linear")]);
-    }
+    layers.extend(last);
     Ok(layers)
 }
 
@@ -328,7 +329,7 @@ impl Resolving<'_> {
             OF_ROWS.contains(&&layer.kernel[..]) || matches!(kind, LayerKind::Own { on: On::Rows, .. });
         let of_graphs = self.behind_readout()?;
         if of_graphs && (!of_rows || propagates) {
-            let allowed = "`linear`, or your own kernel on rows: rows of graphs have no neighbours";
+            let allowed = "`linear`, or your own kernel on rows: rows after a readout have no neighbours";
             return self.refuse("kernel", format!("{:?} after a readout", layer.kernel), allowed);
         }
         let own = matches!(kind, LayerKind::Own { .. });
@@ -344,7 +345,7 @@ impl Resolving<'_> {
         if follows.is_none() && !(1..=MAX_WIDTH).contains(&width) {
             return self.refuse("width", width.to_string(), &format!("1 to {MAX_WIDTH}"));
         }
-        if propagates && width != input {
+        if propagates && follows.is_none() && width != input {
             let allowed = format!("{input}, the width of its input, because the layer has no weights");
             return self.refuse("width", width.to_string(), &allowed);
         }
@@ -435,7 +436,7 @@ impl Resolving<'_> {
             norm,
             activation,
             residual: layer.residual.unwrap_or(settings.residual && fits && !none && !joins),
-            edge_features: layer.has(KNOW_EDGES) && layer.own.or(settings.own).edge_features.unwrap_or(false),
+            edge_features: self.knows_edges(&kind)?,
             name: layer.name.clone(),
             inputs: None,
             image: image.flatten(),
@@ -445,6 +446,21 @@ impl Resolving<'_> {
             init: layer.init.clone(),
             kind,
         })
+    }
+
+    /// Returns true if the layer reads edge features, as its settings or those of the model say.
+    fn knows_edges(&self, kind: &LayerKind) -> Result<bool> {
+        let reads = self.layer.own.or(self.settings.own).edge_features.unwrap_or(false);
+        match kind {
+            LayerKind::Readout(readout) if *readout != Readout::Ends => match self.layer.own.edge_features {
+                Some(true) => {
+                    let found = format!("true, with readout = {:?}", readout.name());
+                    self.refuse("edge_features", found, "removed, or used with readout = \"ends\"")
+                }
+                _ => Ok(false),
+            },
+            _ => Ok(reads && self.layer.has(KNOW_EDGES)),
+        }
     }
 
     /// Returns the slope of the layer's activation from the settings of the layer or the model.

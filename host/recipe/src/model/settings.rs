@@ -408,11 +408,12 @@ pub struct KindSettings {
     /// Negative slope of the leaky ReLU of attention scores. Read by `gat` and `gatv2` (0.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative_slope: Option<f64>,
-    /// True if the kernel reads edge features. Read by `gatv2` and users' edge kernels (false).
+    /// True if the layer reads edge features. Read by `gatv2`, users' edge kernels and `readout` of
+    /// edges (false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_features: Option<bool>,
-    /// Pooling of the rows of each graph's vertices. Read by `readout` (mean). If it is set for a
-    /// model with a number of layers, a `readout` and a `linear` layer are appended.
+    /// Row of each graph or labelled edge. Read by `readout` (mean). If it is set for a model with a
+    /// number of layers, a `readout` and a `linear` layer are appended, or two for edges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readout: Option<Readout>,
 }

@@ -2,7 +2,8 @@
 //!
 //! | array | content |
 //! | --- | --- |
-//! | `ids` [V] | the user's ids of the rows |
+//! | `ids` [V] | the user's ids of the rows; for labelled edges, their numbers in the edge table |
+//! | `sources` [V], `targets` [V] | the user's ids of the ends of each row, if rows are edges |
 //! | `scores` [V, columns] | outputs of the last layer, f32; absent for link prediction |
 //! | `predicted` | classes [V] by name, or by number (-1 for none) if they have no names; flags [V, labels] |
 //! | `probabilities` [V, columns] | softmax for classes, sigmoid for several labels, f32 |
@@ -74,6 +75,9 @@ impl Arrays<'_> {
             return wrong("ids", format!("{rows}, one for each row"), ids.to_string());
         }
         check_ids(self.ids, path)?;
+        if let Some(ends) = self.known.and_then(|(_, known)| known.ends.as_ref()) {
+            ends.iter().try_for_each(|ids| check_ids(ids, path))?;
+        }
         let (width, embeddings) = self.embeddings.unwrap_or((1, &[]));
         let scores = self.scores.unwrap_or(&[]);
         if rows.checked_mul(self.columns()) != Some(scores.len()) {
@@ -102,6 +106,10 @@ impl Arrays<'_> {
     pub(super) fn write(&self, file: File) -> io::Result<()> {
         let mut npz = NpzWriter::new(BufWriter::with_capacity(1 << 16, file));
         npz.ids("ids", self.ids, self.vertices)?;
+        if let Some([sources, targets]) = self.known.and_then(|(_, known)| known.ends.as_ref()) {
+            npz.ids("sources", sources, self.vertices)?;
+            npz.ids("targets", targets, self.vertices)?;
+        }
         if let Some(scores) = self.scores {
             npz.matrix("scores", self.columns(), scores)?;
         }

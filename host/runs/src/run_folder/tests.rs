@@ -113,7 +113,7 @@ fn metadata(seed: u64) -> BTreeMap<String, String> {
 /// Labels of three rows, of which the last has none.
 fn known() -> Known {
     let names = ["ant", "wasp"].map(str::to_owned).to_vec();
-    Known { names, labels: vec![1.0, 0.0, f32::NAN], parts: vec![1, 3, 0] }
+    Known { names, labels: vec![1.0, 0.0, f32::NAN], parts: vec![1, 3, 0], ends: None }
 }
 
 fn schema() -> Schema {

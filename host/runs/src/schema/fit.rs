@@ -128,6 +128,9 @@ impl Schema {
         let names = &dataset.names.edge_features;
         if let Some(order) = order("edge feature", (&self.edge_features, rows.columns()), names, refuse)? {
             dataset.edge_features = Some(EdgeFeatures::select_columns(rows, &order)?);
+            if let Some(edges) = &mut dataset.labelled_edges {
+                edges.features = edges.features.take().map(|all| all.select_columns(&order)).transpose()?;
+            }
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ pub(super) fn program(of: &Pipeline) -> Result<Program, Error> {
     let settings = ModelSettings::parse("kind = \"mlp\"\nlayers = 1\ndropout = 0", "pipeline")?;
     let model = Model::resolve(&settings, 1, 2, TaskType::Classification)?;
     let rows = of.rows.max(1);
-    let shape = DataShape { rows, features: 1, classes: 2, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows, features: 1, classes: 2, edge_features: 0, read_out: 0, group: 1 };
     let mut program = Program::build(&model, shape, Rewrites::default(), &signature)?;
     // At most `MAX_LANES`.
     let depth = of.stages.len() as u16;

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use eciton_graph::sample::parts::Parts;
 use eciton_graph::sample::{Method, Sampler, VertexWeight as Weight};
-use eciton_program::{Hops, Program};
+use eciton_program::{Hops, Over, Program};
 use eciton_recipe::{Batch as Settings, FeatureGather, Sampler as Drawn, VertexWeight};
 
 use super::part::Part;
@@ -22,9 +22,10 @@ pub(crate) enum Chooser {
     Rows,
     /// Shuffled training graphs of a data set of many graphs.
     Graphs,
-    /// Shuffled training links, with samples that begin at the vertices of the links and of their
-    /// negative pairs. `None` for models that need no neighbours during training.
-    Links(Option<Sampler>),
+    /// Shuffled labelled edges or training links, with samples that begin at the vertices of the edges,
+    /// or of the links and their negative pairs. `None` for models that need no neighbours during
+    /// training.
+    Ends(Option<Sampler>),
     /// Subgraphs that a sampler draws anew for each round.
     Sampler(Sampler),
     /// Subgraphs of a vertex cut, which assigns each edge of the graph to one part. `made` caches
@@ -36,7 +37,7 @@ impl Chooser {
     /// Returns true if rows of the same micro-batch can have different weights in the loss.
     pub(crate) fn weighs_rows(&self, settings: &Settings, inputs: &Inputs) -> bool {
         match self {
-            Self::Rows | Self::Graphs | Self::Links(_) => false,
+            Self::Rows | Self::Graphs | Self::Ends(_) => false,
             Self::Sampler(_) => {
                 settings.is_corrected(inputs.shape.rows, inputs.dataset.split.train.len() as u32)
             }
@@ -55,12 +56,12 @@ impl Chooser {
     pub(crate) fn parts(&self, settings: &Settings, inputs: &Inputs) -> u32 {
         match self {
             Self::Rows => RowBatches::new(settings, inputs).parts(),
-            Self::Graphs | Self::Links(_) | Self::Sampler(_) | Self::Parts { .. } => settings.micro,
+            Self::Graphs | Self::Ends(_) | Self::Sampler(_) | Self::Parts { .. } => settings.micro,
         }
     }
 
-    /// Returns the maximum numbers of vertices and of graphs per micro-batch. The number of graphs is 0
-    /// for a data set of one graph.
+    /// Returns the maximum numbers of vertices, and of graphs or labelled edges, per micro-batch. The
+    /// latter is 0 if the model learns labels of vertices.
     pub(crate) fn capacity(&self, settings: &Settings, inputs: &Inputs) -> (u32, u32) {
         let train = &inputs.learnt().1.train;
         let training = train.len() as u32;
@@ -68,17 +69,21 @@ impl Chooser {
         let vertices = match self {
             Self::Rows => RowBatches::new(settings, inputs).capacity(),
             Self::Graphs => {
-                let lists = inputs.readout.as_ref().map(|readout| &readout.lists);
+                let lists = inputs.readout.as_ref().and_then(|readout| readout.lists(Over::Graphs));
                 let size = |&graph: &u32| lists.map_or(0, |lists| lists.in_degree(graph));
                 let mut sizes: Vec<u32> = train.iter().map(size).collect();
                 sizes.sort_unstable_by(|a, b| b.cmp(a));
                 sizes.iter().take(targets as usize).sum()
             }
-            Self::Links(sampler) => {
-                let links = inputs.links.as_ref();
-                let all = links.map_or(0, |links| u32::try_from(links.trained).unwrap_or(u32::MAX));
-                let own = settings.rows.unwrap_or(all).min(all).div_ceil(settings.micro);
-                let ends = links.map_or(0, |links| links.ends(own)).min(inputs.shape.rows);
+            Self::Ends(sampler) => {
+                let ends = match &inputs.links {
+                    None => 2 * targets,
+                    Some(links) => {
+                        let all = u32::try_from(links.trained).unwrap_or(u32::MAX);
+                        links.ends(settings.rows.unwrap_or(all).min(all).div_ceil(settings.micro))
+                    }
+                };
+                let ends = ends.min(inputs.shape.rows);
                 sampler.as_ref().map_or(ends, |sampler| sampler.capacity(ends))
             }
             Self::Sampler(sampler) => sampler.capacity(targets),
@@ -87,7 +92,7 @@ impl Chooser {
                 rows.max().unwrap_or(0) as u32
             }
         };
-        (vertices, if matches!(self, Self::Graphs) { targets } else { 0 })
+        (vertices, if inputs.of_read_out.is_some() { targets } else { 0 })
     }
 
     /// Creates the method that `settings` select, and checks that it suits the data and the
@@ -115,7 +120,14 @@ impl Chooser {
                 ),
             };
         }
-        let is_of_links = inputs.links.is_some();
+        let is_of_edges = inputs.readout.is_some();
+        let has_ends = is_of_edges || inputs.links.is_some();
+        if is_of_edges && !settings.sampler.has_targets() {
+            return refuse(
+                "labels of edges",
+                "set batch.sampler = \"neighbours\" (--sampler neighbours) or \"shadow-khop\"",
+            );
+        }
         if inputs.links.as_ref().is_some_and(|links| u32::try_from(links.trained).is_err()) {
             return refuse(
                 "more than 4,294,967,295 training links",
@@ -124,7 +136,7 @@ impl Chooser {
         }
         if hops == 0 && settings.sampler.has_targets() {
             // The program has no gathers during training, so no neighbours need to be sampled.
-            return Ok(if is_of_links { Self::Links(None) } else { Self::Rows });
+            return Ok(if has_ends { Self::Ends(None) } else { Self::Rows });
         }
         if settings.sampler == Drawn::None {
             return refuse(
@@ -167,6 +179,6 @@ impl Chooser {
                 );
             }
         };
-        Ok(if is_of_links { Self::Links(Some(sampler)) } else { Self::Sampler(sampler) })
+        Ok(if has_ends { Self::Ends(Some(sampler)) } else { Self::Sampler(sampler) })
     }
 }

@@ -21,8 +21,8 @@ pub(crate) struct Part {
     pub levels: Vec<Level>,
     /// Vertex number in the data set of each row.
     pub vertices: Arc<[u32]>,
-    /// Graphs of the micro-batch. `None` for a data set of one graph.
-    pub graphs: Option<PartGraphs>,
+    /// Graphs or labelled edges of the micro-batch. `None` if the model learns labels of vertices.
+    pub read_out: Option<PartReadOut>,
     /// Pairs of rows in the loss of link prediction. `None` for other tasks.
     pub pairs: Option<PartPairs>,
     /// Total loss weight of the training rows, from class weights and from the weights that correct for
@@ -37,18 +37,20 @@ pub(crate) struct Part {
 #[derive(Debug)]
 pub(crate) struct Level {
     pub interval: Interval,
-    /// Atoms (blocks of consecutive rows) of the interval, or of the graphs if these are more.
+    /// Atoms (blocks of consecutive rows) of the interval, or of the readout if these are more.
     pub atoms: Interval,
     pub lists: Arc<PartLists>,
 }
 
-/// Graphs of a micro-batch, for a data set of many graphs. Each has a row of its own.
+/// Graphs or labelled edges of a micro-batch. Each has a row of its own.
 #[derive(Debug)]
-pub(crate) struct PartGraphs {
+pub(crate) struct PartReadOut {
     pub interval: Interval,
-    /// Lists of the vertices of each graph, in the rows of the micro-batch.
+    /// Lists of the vertices of each graph or edge, in the rows of the micro-batch.
     pub readout: Arc<Readout>,
-    /// Factor of each graph in means over its vertices, which is 1 / number of vertices.
+    /// Features of the edges, if the model reads them.
+    pub rows: Option<Matrix>,
+    /// Factor of each graph in means over its vertices, which is 1 / number of vertices. Empty for edges.
     pub inverse: Arc<Vec<f32>>,
 }
 
@@ -74,7 +76,7 @@ impl PartPairs {
 /// Rows of a micro-batch whose losses are not those of training vertices.
 #[derive(Debug)]
 pub(super) enum Learnt {
-    Graphs(PartGraphs),
+    ReadOut(PartReadOut),
     Pairs(PartPairs),
 }
 
@@ -110,12 +112,12 @@ impl Part {
         weights: f64,
         (features, gathered): (Matrix, Option<Matrix>),
     ) -> Self {
-        let (graphs, pairs) = match learnt {
-            Some(Learnt::Graphs(graphs)) => (Some(graphs), None),
+        let (read_out, pairs) = match learnt {
+            Some(Learnt::ReadOut(read_out)) => (Some(read_out), None),
             Some(Learnt::Pairs(pairs)) => (None, Some(pairs)),
             None => (None, None),
         };
-        Self { levels, vertices: vertices.into(), graphs, pairs, weights, features, gathered }
+        Self { levels, vertices: vertices.into(), read_out, pairs, weights, features, gathered }
     }
 
     /// Returns the level of the rows that are at most `hops` gathers away from the loss.
@@ -123,11 +125,11 @@ impl Part {
         self.levels.get(hops).or_else(|| self.levels.last())
     }
 
-    /// Returns the rows of a domain (vertices, graphs or atoms) that are at most `hops` gathers away from the
+    /// Returns the rows of a domain (vertices, rows of a readout, or atoms) that are at most `hops` gathers away from the
     /// loss.
     pub(crate) fn interval(&self, domain: DomainId, hops: usize) -> Option<&Interval> {
         match domain {
-            Domain::GRAPHS => self.graphs.as_ref().map(|graphs| &graphs.interval),
+            Domain::READ_OUT => self.read_out.as_ref().map(|read_out| &read_out.interval),
             Domain::ATOMS => self.level(hops).map(|level| &level.atoms),
             _ => self.level(hops).map(|level| &level.interval),
         }
@@ -144,6 +146,7 @@ impl Part {
         match slot {
             _ if slot == program.features => Some(&self.features),
             _ if Some(slot) == program.gathered => self.gathered.as_ref(),
+            _ if Some(slot) == program.edge_rows => self.read_out.as_ref()?.rows.as_ref(),
             _ => None,
         }
     }

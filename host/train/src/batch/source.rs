@@ -1,13 +1,13 @@
 //! The source of micro-batches, which makes each of them from the data set and the chosen rows.
 
+mod learnt;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use eciton_gather::{inverse_degrees, symmetric_scale};
-use eciton_graph::adjacency::{Adjacency, Graph, Options};
-use eciton_graph::dataset::{Dataset, Labels, VertexIds};
-use eciton_graph::graphs::Graphs;
-use eciton_graph::links::{Negatives, Pair};
+use eciton_graph::adjacency::Adjacency;
+use eciton_graph::dataset::{Dataset, Labels};
 use eciton_graph::part::PartGraph;
 use eciton_graph::sample::normalise::Counts;
 use eciton_graph::sample::{Room, SampleKey, Sampler, Subgraph};
@@ -18,7 +18,7 @@ use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_types::{Atoms, IntervalId, Node, Round};
 
 use super::chooser::Chooser;
-use super::part::{Learnt, Level, Part, PartGraphs, PartLists, PartPairs};
+use super::part::{Learnt, Level, Part, PartLists};
 use super::round_rows::RoundRows;
 use super::rows::{RowBatches, RowCut};
 use crate::data::{Inputs, Interval, grid, known, matrix};
@@ -45,10 +45,15 @@ pub(crate) struct Source {
     scale: Arc<Vec<f32>>,
     /// Vertex number of each row in the data set. If `None`, row v is vertex v.
     vertices: Option<Arc<[u32]>>,
-    /// Labels that the model learns if they are values, of vertices or of graphs.
+    /// Labels that the model learns if they are values, of vertices, graphs or edges.
     values: Option<Matrix>,
-    /// Labels of the graphs, and lists of their vertices, in a data set of many graphs.
-    graphs: Option<(Labels, Arc<Readout>)>,
+    /// Labels of graphs or labelled edges, and lists of their vertices. `None` if the model learns the
+    /// labels of vertices.
+    read_out: Option<(Labels, Arc<Readout>)>,
+    /// Number in the data set of each labelled edge. Otherwise empty.
+    edge_numbers: Vec<u32>,
+    /// Features of labelled edges, if the model reads them.
+    edge_rows: Option<Matrix>,
     /// Links that the model learns to predict. `None` for other tasks.
     links: Option<Arc<PredictedLinks>>,
     in_training: Vec<bool>,
@@ -82,8 +87,8 @@ impl Source {
         let dataset = inputs.dataset.clone();
         let mut in_training = vec![false; dataset.vertices() as usize];
         dataset.split.train.iter().for_each(|&row| in_training[row as usize] = true);
-        let graphs = inputs.of_graphs.as_ref().zip(inputs.readout.as_ref());
-        let graphs = graphs.map(|((labels, _), readout)| (labels.clone(), readout.clone()));
+        let read_out = inputs.of_read_out.as_ref().zip(inputs.readout.as_ref());
+        let read_out = read_out.map(|((labels, _), readout)| (labels.clone(), readout.clone()));
         let values = inputs.learnt().0.as_values().map(matrix).transpose()?;
         let begun = Instant::now();
         let counts = match &chooser {
@@ -105,7 +110,9 @@ impl Source {
             scale: inputs.scale.clone(),
             vertices: inputs.vertices.permutation().map(|order| order.old_of_new().into()),
             values,
-            graphs,
+            read_out,
+            edge_numbers: inputs.vertices.edges().to_vec(),
+            edge_rows: inputs.edge_rows.clone(),
             links: inputs.links.clone(),
             in_training,
             capacity: chooser.capacity(settings, inputs).0 as usize,
@@ -129,7 +136,11 @@ impl Source {
         (sampler, targets): (Sampler, Vec<u32>),
     ) -> Result<Self> {
         let batches = RowBatches::in_order(settings, targets);
-        Ok(Self { batches, ..Self::new(settings, inputs, (Chooser::Sampler(sampler), 1))? })
+        let chooser = match inputs.readout {
+            None => Chooser::Sampler(sampler),
+            Some(_) => Chooser::Ends(Some(sampler)),
+        };
+        Ok(Self { batches, ..Self::new(settings, inputs, (chooser, 1))? })
     }
 
     /// Changes the source so that micro-batches have no features.
@@ -206,7 +217,7 @@ impl Source {
     pub(crate) fn parts(&self) -> usize {
         match self.chooser {
             Chooser::Rows => self.batches.parts() as usize,
-            Chooser::Graphs | Chooser::Links(_) | Chooser::Sampler(_) | Chooser::Parts { .. } => {
+            Chooser::Graphs | Chooser::Ends(_) | Chooser::Sampler(_) | Chooser::Parts { .. } => {
                 self.settings.micro as usize
             }
         }
@@ -258,9 +269,15 @@ impl Source {
                 return self.made_of(&without_lists(cut.rows.clone())?, None, Some(&cut));
             }
             Chooser::Graphs => return self.part_of_graphs(&targets(true), room),
-            Chooser::Links(sampler) => {
-                let epoch = self.batches.pass(round).0;
-                return self.part_of_links(sampler.as_ref(), (key, epoch), &targets(true), room);
+            Chooser::Ends(sampler) => {
+                let (sampler, targets) = (sampler.as_ref(), targets(true));
+                return match &self.links {
+                    Some(links) => {
+                        let epoch = self.batches.pass(round).0;
+                        self.part_of_links((sampler, links), (key, epoch), &targets, room)
+                    }
+                    None => self.part_of_edges(sampler, key, &targets, room),
+                };
             }
             Chooser::Sampler(sampler) => {
                 let targets = targets(self.settings.sampler.has_targets());
@@ -283,93 +300,14 @@ impl Source {
         self.made_of(&sub, None, None)
     }
 
-    /// Makes the micro-batch of the graphs with the numbers `graphs`, which ascend.
-    fn part_of_graphs(&self, graphs: &[u32], room: &mut Room) -> Result<Arc<Part>> {
-        let missing = || Error::Internal("the data set is a single graph".to_owned());
-        let (labels, readout) = self.graphs.as_ref().ok_or_else(missing)?;
-        let members = graphs.iter().flat_map(|&graph| readout.lists.in_neighbours(graph));
-        let mut ids: Vec<u32> = members.copied().collect();
-        ids.sort_unstable();
-        // No graph may be empty, so a micro-batch without graphs has a vertex that no stage reads.
-        let mut standing = vec![0; ids.len().max(1)];
-        for &graph in graphs {
-            let local = |member: &u32| ids.partition_point(|id| id < member) as u32;
-            let first = local(&readout.standing[graph as usize]);
-            let members = readout.lists.in_neighbours(graph);
-            members.iter().for_each(|member| standing[local(member) as usize] = first);
-        }
-        let own = Graphs::from_standing(standing, VertexIds::Dense, "graphs of a micro-batch")?;
-        let own = Readout::from_graphs(&own)?;
-        let inverse = Arc::new(inverse_degrees(own.lists.offsets(), false));
-        let vertex = |&graph: &u32| u64::from(self.vertex(readout.standing[graph as usize]));
-        let (grid, nodes) = one_sum(own.lists.offsets(), graphs.len())?;
-        let row_weights = self.class_weights.as_ref().zip(labels.as_classes()).map(|(weights, classes)| {
-            graphs.iter().map(|&graph| of_class(weights, classes[graph as usize])).collect::<Arc<[f32]>>()
-        });
-        let interval = Interval {
-            rows: 0..graphs.len(),
-            numbers: RowNumbers::List(graphs.iter().map(vertex).collect()),
-            grid: Arc::new(grid),
-            nodes,
-            targets: self.targets(labels, graphs)?,
-            training: (0..graphs.len() as u32).collect(),
-            row_weights: row_weights.clone(),
-        };
-        let weights = match row_weights {
-            Some(weights) => weights.iter().map(|&weight| f64::from(weight)).sum(),
-            None => known(labels, graphs) as f64,
-        };
-        let graphs = PartGraphs { interval, readout: Arc::new(own), inverse };
-        let sub = match ids.is_empty() {
-            true => without_lists(ids)?,
-            false => Subgraph::induced(&self.dataset.graph, ids, room)?,
-        };
-        self.made_with(&sub, (None, None), Some((Learnt::Graphs(graphs), weights)))
-    }
-
-    /// Makes the micro-batch of the training links with the given numbers, which ascend. It also has the
-    /// negative pairs of these links in `epoch`.
-    fn part_of_links(
-        &self,
-        sampler: Option<&Sampler>,
-        (key, epoch): (SampleKey, u32),
-        numbers: &[u32],
-        room: &mut Room,
-    ) -> Result<Arc<Part>> {
-        let missing = || Error::Internal("the run does not predict links".to_owned());
-        let links = self.links.as_ref().ok_or_else(missing)?;
-        let (links, negatives) = links.of_batch(&self.dataset, (key.seed, epoch), numbers);
-        let mut ends: Vec<u32> = links.iter().chain(&negatives).flat_map(|&(a, b)| [a, b]).collect();
-        ends.sort_unstable();
-        ends.dedup();
-        let sub = match sampler {
-            Some(sampler) => sampler.sample(&self.dataset.graph, key, &ends, room),
-            None => without_lists(ends.clone())?,
-        };
-        // The rows of the ends are the first, except with the sampler shadow-khop.
-        let row = |vertex: u32| {
-            let at = ends.partition_point(|&end| end < vertex);
-            sub.targets.as_ref().map_or(at as u32, |targets| targets[at])
-        };
-        let rows = |pairs: &[Pair]| pairs.iter().map(|&(a, b)| (row(a), row(b))).collect::<Vec<Pair>>();
-        // No graph may be empty, so a micro-batch without links has a vertex that no stage reads.
-        let count = sub.hops.first().map_or(1, |&rows| rows.max(1));
-        let pairs = PartPairs {
-            links: Graph::from_edges(count.into(), rows(&links).into_iter(), Options::default())?,
-            negatives: Negatives::from_pairs(count as usize, rows(&negatives)),
-        };
-        let weights = (links.len() + negatives.len()) as f64;
-        self.made_with(&sub, (None, None), Some((Learnt::Pairs(pairs), weights)))
-    }
-
     /// Makes a micro-batch from a subgraph. `shares` has the loss weight of each row for a part of
     /// a vertex cut. `cut` has the summation grid for a micro-batch without adjacency lists.
     fn made_of(&self, sub: &Subgraph, shares: Option<&[f32]>, cut: Option<&RowCut>) -> Result<Arc<Part>> {
         self.made_with(sub, (shares, cut), None)
     }
 
-    /// Makes a micro-batch from a subgraph like [`Source::made_of`]. `learnt` has graphs or pairs that
-    /// all are in the loss, and their loss weight. It is `None` if the model learns labels of vertices.
+    /// Makes a micro-batch from a subgraph like [`Source::made_of`]. `learnt` has graphs, edges or pairs
+    /// that all are in the loss, and their loss weight. It is `None` if the model learns labels of vertices.
     fn made_with(
         &self,
         sub: &Subgraph,
@@ -395,11 +333,11 @@ impl Source {
                     None => one_sum(lists.graph.offsets(), rows as usize)?,
                 },
             )?;
-            let of_graphs = match &learnt {
-                Some((Learnt::Graphs(graphs), _)) => graphs.interval.atoms().len(),
+            let of_read_out = match &learnt {
+                Some((Learnt::ReadOut(read_out), _)) => read_out.interval.atoms().len(),
                 _ => 0,
             };
-            let atoms = Interval::of_atoms(0..interval.atoms().len().max(of_graphs) as u32);
+            let atoms = Interval::of_atoms(0..interval.atoms().len().max(of_read_out) as u32);
             levels.push(Level { interval, atoms, lists: Arc::new(lists) });
         }
         let training = levels.first().map_or(&[][..], |level| &level.interval.training);
@@ -517,8 +455,8 @@ impl Source {
                 (0..).zip(ids).filter(|(_, row)| self.in_training[**row as usize]).map(|(at, _)| at).collect()
             }
         };
-        let targets = match self.graphs {
-            // The rows with labels are those of graphs.
+        let targets = match self.read_out {
+            // The rows with labels are those of graphs or edges.
             Some(_) => Targets::Classes(Arc::default()),
             None => self.targets(&self.dataset.labels, ids)?,
         };

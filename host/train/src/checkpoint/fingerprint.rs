@@ -52,6 +52,12 @@ impl Fingerprint {
             }
             hasher.update(&piece);
         };
+        if let Some((_, split)) = inputs.of_read_out.as_ref().filter(|_| dataset.graphs.is_none()) {
+            // The data digest has the labels and ends of edges. Their split may follow from settings.
+            for ids in [&split.train, &split.validation, &split.test] {
+                all(ids.len(), &mut ids.iter().copied());
+            }
+        }
         match &dataset.labels {
             Labels::Classes { of, .. } => all(of.len(), &mut of.iter().copied()),
             Labels::Flags(values) | Labels::Numbers(values) => {

@@ -15,7 +15,7 @@ use eciton_graph::scaling::Rounded;
 use eciton_graph::store::{self, Outline};
 use eciton_input::notes;
 use eciton_recipe::{Config, Data, NormaliseFeatures, SelfLoops, TaskType, Tokens};
-use eciton_runs::schema::{Purpose, Schema};
+use eciton_runs::schema::{Columns, Purpose, Schema};
 use eciton_runs::task_type::task;
 use eciton_tensor::Matrix;
 
@@ -49,7 +49,11 @@ fn are_rows_enough(config: &Config) -> bool {
     let as_stored = data.task.is_none() && data.label.is_none() && data.split.is_none();
     // Columns are matched to those of initial weights, and means in a store are in its own order.
     let own_columns = config.run.init.is_none();
-    as_stored && own_columns && data.self_loops.is_none() && !config.batch.is_on()
+    as_stored
+        && own_columns
+        && data.self_loops.is_none()
+        && data.edge_label.is_none()
+        && !config.batch.is_on()
 }
 
 /// Returns true if each of several hosts would read only its rows of this data set, which was read
@@ -57,7 +61,7 @@ fn are_rows_enough(config: &Config) -> bool {
 pub(crate) fn may_read_own(config: &Config, inputs: &Inputs) -> bool {
     let dense = matches!(inputs.features, Matrix::Dense(_));
     let dataset = &inputs.dataset;
-    let plain = dense && dataset.edge_features.is_none() && dataset.graphs.is_none();
+    let plain = dense && dataset.edge_features.is_none() && inputs.readout.is_none();
     plain && !dataset.parts.is_empty() && are_rows_enough(config)
 }
 
@@ -169,8 +173,8 @@ pub(crate) fn load_fitted(data: &Data, schema: &Schema, purpose: Purpose) -> Res
 pub(crate) fn fitted(data: &Data, dataset: Dataset, schema: &Schema, purpose: Purpose) -> Result<Dataset> {
     let dataset = schema.fit(dataset, purpose)?;
     // A resumed run computes the moments again, because its data must be unchanged.
-    let moments = schema.features.moments().filter(|_| purpose != Purpose::Resume).map(Arc::new);
-    prepare_with(data, dataset, moments.as_ref())
+    let moments = |columns: &Columns| columns.moments().filter(|_| purpose != Purpose::Resume).map(Arc::new);
+    prepare_with(data, dataset, [moments(&schema.features), moments(&schema.edge_features)])
 }
 
 /// Reads a data set from any source that [`load`] accepts, without preparing it.
@@ -200,7 +204,8 @@ fn open_by(data: &Data, (schema, reader): (Option<&Schema>, Option<Reader<'_>>))
         let request = Request {
             expected: expected.as_ref(),
             label: data.label.as_deref(),
-            links: data.task == Some(TaskType::LinkPrediction),
+            links: data.task == Some(TaskType::LinkPrediction) || data.edge_label.is_some(),
+            edge_label: data.edge_label.as_deref(),
             self_loops: loops(data),
         };
         Ok(eciton_formats::open_with(path, name, request)?)
@@ -291,12 +296,21 @@ fn loops(data: &Data) -> Option<edge_rule::SelfLoops> {
 /// Returns an error if the labels do not suit `data.task` or `data.split`, or if memory is
 /// insufficient.
 pub fn prepare(data: &Data, dataset: Dataset) -> Result<Dataset> {
-    prepare_with(data, dataset, None)
+    prepare_with(data, dataset, [None, None])
 }
 
 /// Converts the labels of a data set to the task of `data.task`, and applies the split of
-/// `data.split`.
+/// `data.split`. Refuses a data set without labels of edges if `data.edge_label` is set.
 pub(crate) fn with_labels(data: &Data, mut dataset: Dataset) -> Result<Dataset> {
+    if let Some(label) = data.edge_label.as_ref().filter(|_| dataset.labelled_edges.is_none()) {
+        return Err(eciton_graph::error::Error::Malformed {
+            place: Place::whole(&dataset.name),
+            expected: format!("a table of edges with the label column {label:.40?} (data.edge_label)"),
+            found: "data whose edges are not in such a table".to_owned(),
+            remedy: "give edges.csv or another table of edges, or remove --edge-label (data.edge_label)",
+        }
+        .into());
+    }
     let unlike = |&wanted: &TaskType| wanted != TaskType::LinkPrediction && wanted != task(&dataset.labels);
     if let Some(wanted) = data.task.filter(unlike) {
         let place = format!("{} labels", dataset.name);
@@ -313,10 +327,23 @@ pub(crate) fn with_labels(data: &Data, mut dataset: Dataset) -> Result<Dataset> 
     Ok(dataset)
 }
 
-/// Prepares a data set like [`prepare`]. If `moments` is given, columns are scaled with these means
-/// and deviations instead of the data set's own.
-fn prepare_with(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -> Result<Dataset> {
+/// Prepares a data set like [`prepare`]. If moments of the features or of the labelled edges are
+/// given, columns are scaled with these means and deviations instead of the data set's own.
+fn prepare_with(
+    data: &Data,
+    dataset: Dataset,
+    [moments, of_edges]: [Option<Arc<Moments>>; 2],
+) -> Result<Dataset> {
     let mut dataset = with_labels(data, dataset)?;
+    let train = &dataset.split.train;
+    if let Some(edges) = dataset.labelled_edges.as_mut().filter(|edges| edges.scaling == Scaling::None)
+        && let Some(features) = edges.features.take()
+    {
+        let rows = || if train.is_empty() { (0..edges.ends.len() as u32).collect() } else { train.clone() };
+        let moments = of_edges.unwrap_or_else(|| Arc::new(Moments::from_rows(&features, &rows())));
+        edges.features = Some(features.standardise(&moments)?);
+        edges.scaling = Scaling::Columns(moments);
+    }
     if dataset.scaling == Scaling::None {
         encode(&mut dataset)?;
         if let Some(rows) = &dataset.edge_features {
@@ -336,11 +363,11 @@ fn prepare_with(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -
                 (features.normalise_rows()?, Scaling::Rows)
             }
             NormaliseFeatures::Columns => {
-                let moments = match (moments, &dataset.held) {
+                let moments = match (&moments, &dataset.held) {
                     (Some(moments), _) => moments.clone(),
                     (None, Some(held)) => held.moments.clone(),
                     (None, None) => {
-                        let rows = dataset.split.training_rows(dataset.graphs.as_ref(), features.rows());
+                        let rows = dataset.training_rows(features.rows());
                         Arc::new(Moments::from_rows(&features, &rows))
                     }
                 };
@@ -410,7 +437,7 @@ fn column_name(names: &[String], column: u32) -> String {
 /// training rows.
 fn encode(dataset: &mut Dataset) -> Result<()> {
     let Some(encoded) = &dataset.encoded else { return Ok(()) };
-    let rows = dataset.split.training_rows(dataset.graphs.as_ref(), dataset.features.rows());
+    let rows = dataset.training_rows(dataset.features.rows());
     if let Some((encoded, features, names)) = encoded.refitted(&rows)? {
         (dataset.features, dataset.names.features, dataset.encoded) = (features, names, Some(encoded));
         dataset.validate()?;

@@ -39,7 +39,7 @@ pub fn space(of: &Statistics, source: &str, (trials, seeds, epochs): (u32, u32, 
             ("optimiser.lr", "{ low = 0.003, high = 0.03, log = true }"),
             ("optimiser.weight_decay", "[0.0, 5e-4, 5e-3]"),
         ],
-        DataKind::Graphs => &[
+        DataKind::Graphs | DataKind::Edges => &[
             ("model.kind", "[\"gcn\", \"gin\", \"sage\"]"),
             ("model.hidden", "[32, 64, 128]"),
             ("model.dropout", "[0.0, 0.2, 0.5]"),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use eciton_graph::dataset::{Dataset, Labels};
+use eciton_graph::dataset::{Dataset, Labels, Split};
 use eciton_graph::summary::Summary;
 pub use eciton_graph::summary::{LEAST_EDGES, ValueKind};
 use eciton_recipe::{Config, EvaluationMethod, TaskType};
@@ -22,6 +22,8 @@ pub enum DataKind {
     Graph,
     /// Many graphs, each with its own label.
     Graphs,
+    /// A single graph, whose edges have labels.
+    Edges,
 }
 
 /// Statistics of a data set that determine its default settings.
@@ -64,7 +66,13 @@ impl Statistics {
         let cells = (f64::from(rows) * f64::from(features.columns())).max(1.0);
         let Summary { filled, values, largest, homophily } = match &dataset.held {
             Some(held) => held.summary,
-            None => Summary::new((&dataset.graph, features), (labels, split), |row| row),
+            None => {
+                // Labels of edges have no homophily.
+                let none = (Labels::none(rows), Split::default());
+                let (labels, split) =
+                    if dataset.labelled_edges.is_some() { (&none.0, &none.1) } else { (labels, split) };
+                Summary::new((&dataset.graph, features), (labels, split), |row| row)
+            }
         };
         Self {
             kind: kind(config, dataset),
@@ -110,6 +118,9 @@ fn kind(config: &Config, dataset: &Dataset) -> DataKind {
     let path = Path::new(&config.data.source);
     if data::is_text(&config.data, path) {
         return DataKind::Text;
+    }
+    if dataset.labelled_edges.is_some() {
+        return DataKind::Edges;
     }
     match (&dataset.graphs, dataset.edges()) {
         (Some(_), _) => DataKind::Graphs,

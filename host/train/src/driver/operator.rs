@@ -205,16 +205,16 @@ impl On<'_> {
         let relation =
             relation.ok_or_else(|| Error::Internal(format!("{} has no adjacency lists", self.step())))?;
         let Some((part, _)) = &self.part else { return self.stages.inputs.lists(*relation) };
-        let readout = part.graphs.as_ref().map(|graphs| graphs.readout.clone());
+        let readout = part.read_out.as_ref().map(|read_out| read_out.readout.clone());
         let lists = Lists::of_part(*relation, self.part_lists(part)?, readout);
         lists.ok_or_else(|| Error::Internal(format!("a micro-batch has no adjacency lists of {relation:?}")))
     }
 
-    /// Returns the normalisation factor of each vertex for sums over neighbours or over the
-    /// vertices of graphs. A plain sum uses no factors, so its result has no meaning.
+    /// Returns the normalisation factor of each row for sums over neighbours or in a readout. A plain
+    /// sum uses no factors, so its result has no meaning.
     pub(super) fn factors(&self, normalisation: Normalisation, over: Over) -> Result<Arc<Vec<f32>>> {
         let Some((part, _)) = &self.part else { return self.stages.inputs.factors(normalisation, over) };
-        if let (Over::Graphs, Normalisation::Mean, Some(graphs)) = (over, normalisation, &part.graphs) {
+        if let (Over::Graphs, Normalisation::Mean, Some(graphs)) = (over, normalisation, &part.read_out) {
             return Ok(graphs.inverse.clone());
         }
         let lists = self.part_lists(part)?;
@@ -264,9 +264,11 @@ impl On<'_> {
         let program = self.stages.program;
         let domain = program.domain_of(self.slot(Scope::All, 0)?);
         let Some((part, _)) = &self.part else { return Ok(program.rows(domain) as usize) };
-        match self.stage.via {
+        match program.relation(self.id).map(|relation| relation.over) {
             // The lists have one row for each of their vertices.
-            Some(_) if domain == Domain::VERTICES => Ok(self.part_lists(part)?.graph.vertices() as usize),
+            Some(Over::Neighbours | Over::Graphs) if domain == Domain::VERTICES => {
+                Ok(self.part_lists(part)?.graph.vertices() as usize)
+            }
             _ => Ok(part.rows(domain, self.hops())),
         }
     }

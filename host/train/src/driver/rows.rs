@@ -414,7 +414,7 @@ mod tests {
 
     fn program() -> Program {
         let model = Model::gcn(2, 4, 0.5, 9, 3).unwrap();
-        let shape = DataShape { rows: 10, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
+        let shape = DataShape { rows: 10, features: 9, classes: 3, edge_features: 0, read_out: 0, group: 1 };
         Program::build(&model, shape, Rewrites::default(), &|kernel, inputs, attributes| {
             let out = attributes.iter().find_map(|a| match a.value {
                 eciton_types::Value::Integer(out) => u32::try_from(out).ok(),

@@ -454,8 +454,11 @@ impl<'a> Stages<'a> {
         if let Some(batches) = &self.batches {
             let hops = self.hops.stage(step.stage).saturating_sub(usize::from(relation.reversed));
             let part = batches.part(step.round, step.interval).ok();
-            if relation.over == Over::Graphs {
-                return part.map_or(0, |(part, _)| part.rows(Domain::VERTICES, hops) as u64);
+            let rows = |domain| part.as_ref().map_or(0, |(part, _)| part.rows(domain, hops) as u64);
+            match relation.over {
+                Over::Neighbours => {}
+                Over::Graphs => return rows(Domain::VERTICES),
+                Over::EdgeSources | Over::EdgeTargets => return rows(Domain::READ_OUT),
             }
             return part.map_or(0, |(part, _)| part.level(hops).map_or(0, |level| level.lists.graph.edges()));
         }
@@ -502,7 +505,7 @@ pub(crate) fn stage_bytes(
         let width = program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
         // Gathered features that are not computed yet count like the features that they are
         // gathered from.
-        let constant = slot == program.features || Some(slot) == program.gathered;
+        let constant = program.constants().any(|constant| constant == slot);
         match inputs.constant(program, slot).unwrap_or(&inputs.features) {
             Matrix::Sparse(s) if constant => s.data.stored() as u64 * 8 / vertices.max(1),
             _ => width * u64::from(Buffers::format(program, slot, format).value_bytes()),

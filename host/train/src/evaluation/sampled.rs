@@ -33,8 +33,8 @@ pub(super) struct SamplePlan {
     sampler: Sampler,
     /// Evaluated rows, in ascending order.
     targets: Vec<u32>,
-    /// Maximum number of rows per micro-batch.
-    capacity: u32,
+    /// Maximum numbers of vertices and of labelled edges per micro-batch.
+    capacity: [u32; 2],
 }
 
 impl SamplePlan {
@@ -47,7 +47,7 @@ impl SamplePlan {
         let mut settings = config.batch.clone();
         let split = inputs.learnt().1;
         let mut targets: Vec<u32> = match all || inputs.links.is_some() {
-            true => (0..inputs.shape.rows).collect(),
+            true => (0..learnt_rows(inputs)).collect(),
             false => [&split.train[..], &split.validation, &split.test].concat(),
         };
         targets.sort_unstable();
@@ -55,7 +55,7 @@ impl SamplePlan {
         settings.micro = settings.micro.max(FEWEST_PARTS).min(rows);
         settings.rows = Some(rows);
         let sampler = match Chooser::new(&settings, inputs, program)? {
-            Chooser::Sampler(sampler) | Chooser::Links(Some(sampler)) => sampler,
+            Chooser::Sampler(sampler) | Chooser::Ends(Some(sampler)) => sampler,
             _ => {
                 return Err(Error::Batch {
                     sampler: settings.sampler.name(),
@@ -64,8 +64,12 @@ impl SamplePlan {
                 });
             }
         };
-        let capacity = sampler.capacity(rows.div_ceil(settings.micro));
-        program.set_apart(settings.micro, capacity, 0);
+        let each = rows.div_ceil(settings.micro);
+        let capacity = match inputs.readout {
+            None => [sampler.capacity(each), 0],
+            Some(_) => [sampler.capacity((2 * each).min(inputs.shape.rows)), each],
+        };
+        program.set_apart(settings.micro, capacity[0], capacity[1]);
         Ok(Self { settings, sampler, targets, capacity })
     }
 
@@ -76,21 +80,26 @@ impl SamplePlan {
             let each = each as usize;
             (0..parts).map(|part| part * each..(part + 1) * each).collect()
         };
-        vec![of(self.capacity), of(0), of(MAX_BATCH_ATOMS)]
+        vec![of(self.capacity[0]), of(self.capacity[1]), of(MAX_BATCH_ATOMS)]
     }
 
     /// Returns the size in bytes of the features of a round, and of the scores of all rows.
     pub(super) fn bytes(&self, inputs: &Inputs) -> u64 {
         let shape = inputs.shape;
         let row = Buffer::row_bytes(shape.features as usize) as u64 + 16;
-        let scores = u64::from(shape.rows) * u64::from(shape.classes) * 4;
-        u64::from(self.capacity) * u64::from(self.settings.micro) * row + scores
+        let scores = u64::from(learnt_rows(inputs)) * u64::from(shape.classes) * 4;
+        u64::from(self.capacity[0]) * u64::from(self.settings.micro) * row + scores
     }
 
     /// Returns the number of micro-batches per round.
     pub(super) fn parts(&self) -> u32 {
         self.settings.micro
     }
+}
+
+/// Returns the number of vertices, or of labelled edges if the model learns their labels.
+fn learnt_rows(inputs: &Inputs) -> u32 {
+    if inputs.readout.is_some() { inputs.shape.read_out } else { inputs.shape.rows }
 }
 
 /// An evaluation on samples that is ready to run.
@@ -113,7 +122,7 @@ impl Sampled {
         settings.prefetch = 0;
         let source = Source::for_evaluation(&settings, inputs, (sampler, targets))?;
         let columns = inputs.shape.classes as usize;
-        let scores = vec![0.0; inputs.shape.rows as usize * columns];
+        let scores = vec![0.0; learnt_rows(inputs) as usize * columns];
         Ok(Self { source: Arc::new(source), scores: (columns, RefCell::new(scores)) })
     }
 
@@ -144,7 +153,8 @@ impl Sampled {
         let (columns, mut all) = (self.scores.0, self.scores.1.borrow_mut());
         for number in (0..batches.parts()).map(IntervalId) {
             let (part, _) = batches.part(round, number)?;
-            let level = part.level(0).map(|level| &level.interval).ok_or_else(|| missing("rows"))?;
+            let interval = part.interval(stages.program.domain_of(slot), 0);
+            let level = interval.ok_or_else(|| missing("rows"))?;
             if level.rows.is_empty() {
                 continue;
             }

@@ -59,8 +59,9 @@ pub(crate) fn check_data(config: &Config, inputs: &Inputs) -> Result<()> {
             "links are drawn over all vertices, and several hosts cannot do that yet; train on one host"
                 .to_owned()
         }
-        () if inputs.dataset.graphs.is_some() => {
-            "a data set of many graphs cannot be divided among several hosts yet; train on one host"
+        () if inputs.readout.is_some() => {
+            "a data set of many graphs, or of labelled edges, cannot be divided among several hosts yet; train on \
+             one host"
                 .to_owned()
         }
         () => return Ok(()),

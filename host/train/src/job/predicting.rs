@@ -48,10 +48,41 @@ struct Head {
     rows: usize,
     columns: usize,
     embedding: Option<usize>,
-    numbers: Option<Vec<u64>>,
-    words: Option<Vec<String>>,
+    #[serde(flatten)]
+    ids: Ids,
+    /// Ids of the sources and of the targets, if rows are edges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ends: Option<[Ids; 2]>,
     /// Names of the classes or label columns.
     names: Vec<String>,
+}
+
+/// Ids of rows. Both fields are `None` for the ids 0, 1, 2, ...
+#[derive(Serialize, Deserialize)]
+struct Ids {
+    numbers: Option<Vec<u64>>,
+    words: Option<Vec<String>>,
+}
+
+impl From<VertexIds> for Ids {
+    fn from(ids: VertexIds) -> Self {
+        let (numbers, words) = match ids {
+            VertexIds::Dense => (None, None),
+            VertexIds::Numbers(numbers) => (Some(numbers), None),
+            VertexIds::Words(words) => (None, Some(words)),
+        };
+        Self { numbers, words }
+    }
+}
+
+impl From<Ids> for VertexIds {
+    fn from(ids: Ids) -> Self {
+        match (ids.numbers, ids.words) {
+            (Some(numbers), _) => Self::Numbers(numbers),
+            (None, Some(words)) => Self::Words(words),
+            (None, None) => Self::Dense,
+        }
+    }
 }
 
 impl Job {
@@ -125,15 +156,11 @@ impl Predicting {
         }
         let found = predict(run, data, &options)?;
         let (rows, columns) = found.scores.dim();
-        let (numbers, words) = match found.ids {
-            VertexIds::Dense => (None, None),
-            VertexIds::Numbers(numbers) => (Some(numbers), None),
-            VertexIds::Words(words) => (None, Some(words)),
-        };
         let embedding = found.embeddings.as_ref().map(Array2::ncols);
-        let Known { names, labels, parts } = found.known;
+        let Known { names, labels, parts, ends } = found.known;
         let (graphs, task) = (found.graphs, found.task);
-        let head = Head { graphs, task, rows, columns, embedding, numbers, words, names };
+        let (ids, ends) = (found.ids.into(), ends.map(|ends| ends.map(Ids::from)));
+        let head = Head { graphs, task, rows, columns, embedding, ids, ends, names };
         write(HEAD, &json(&head, Path::new(HEAD))?)?;
         let little =
             |values: &Array2<f32>| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
@@ -183,11 +210,6 @@ pub fn predictions(bytes: &[u8]) -> Result<Predictions> {
     };
     let scores = matrix(SCORES, head.columns)?;
     let embeddings = head.embedding.map(|width| matrix(EMBEDDINGS, width)).transpose()?;
-    let ids = match (head.numbers, head.words) {
-        (Some(numbers), _) => VertexIds::Numbers(numbers),
-        (None, Some(words)) => VertexIds::Words(words),
-        (None, None) => VertexIds::Dense,
-    };
     let labels = read(LABELS)?;
     let (values, rest) = labels.as_chunks::<4>();
     let labels: Vec<f32> = values.iter().map(|value| f32::from_le_bytes(*value)).collect();
@@ -197,9 +219,10 @@ pub fn predictions(bytes: &[u8]) -> Result<Predictions> {
         let text = format!("{} labels and {} parts do not fit {} rows", labels.len(), parts.len(), head.rows);
         return Err(Error::Job(text));
     }
-    let known = Known { names: head.names, labels, parts };
+    let ends = head.ends.map(|ends| ends.map(VertexIds::from));
+    let known = Known { names: head.names, labels, parts, ends };
     Ok(Predictions {
-        ids,
+        ids: head.ids.into(),
         graphs: head.graphs,
         task: head.task,
         scores,

@@ -10,8 +10,8 @@ use eciton_kernel::{Kernel, Layer};
 use eciton_planner::Placement;
 use eciton_program::{FusedStages, Place, Program, Rewrites};
 use eciton_recipe::{
-    Config, EdgeColumn, EdgePlace, EvaluationMemory, FeatureGather, GatherFeatures, Layers, Model,
-    ModelSettings, NormaliseFeatures, Readout,
+    Config, EdgeColumn, EdgePlace, EvaluationMemory, FeatureGather, GatherFeatures, Model, ModelSettings,
+    NormaliseFeatures,
 };
 use eciton_runs::report::MemoryPlan;
 use eciton_types::{Attribute, GROUP, Value};
@@ -97,10 +97,7 @@ impl Draft {
         let ((inputs, scaled), kernels) = (inputs?, kernels??);
         let shape = inputs.shape;
         let mut settings = config.model.clone();
-        let counted = matches!(settings.layers, Layers::Count(_));
-        if inputs.dataset.graphs.is_some() && counted {
-            settings.own.readout.get_or_insert(Readout::Mean);
-        }
+        inputs.complete_settings(&mut settings);
         if let Some(column) = &mut settings.edge_weights {
             *column = EdgeColumn::Number(column.number(&inputs.dataset.names.edge_features)?);
         }

@@ -8,7 +8,7 @@ use eciton_types::signature::Value;
 
 fn program(text: &str, (features, classes, group): (u32, u32, u32)) -> Program {
     let model = model(text, features, classes).unwrap();
-    let shape = DataShape { rows: 64, features, classes, edge_features: 0, graphs: 0, group };
+    let shape = DataShape { rows: 64, features, classes, edge_features: 0, read_out: 0, group };
     Program::build(&model, shape, Rewrites::default(), &signature).unwrap()
 }
 
@@ -334,7 +334,7 @@ fn first_values_are_said_by_model_layer_and_name() {
     let config = eciton_recipe::Config { model: settings, ..eciton_recipe::Config::default() };
     let written = config.to_toml().unwrap();
     assert_eq!(eciton_recipe::Config::parse(&written, "again").unwrap().model, config.model, "{written}");
-    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, read_out: 0, group: 1 };
     let unknown =
         model(&text.replace("{ bias = { kind = \"uniform\"", "{ b = { kind = \"uniform\""), 9, 3).unwrap();
     let error = Program::build(&unknown, shape, Rewrites::default(), &signature).unwrap_err().to_string();

@@ -89,7 +89,7 @@ pub(in super::super) const LAYER: &[Key<LayerSettings>] = &[
     .absent("that of the model"),
     key(
         "readout",
-        "Aggregation of the rows of a graph, in readout",
+        "Row of a graph (mean, sum, max) or of a labelled edge (ends, source, target), in readout",
         value!(some choice(Readout::ALL) => own.readout),
     )
     .also(&["global_pool", "graph_pooling"])

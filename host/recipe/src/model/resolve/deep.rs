@@ -3,7 +3,7 @@
 use super::super::settings::{DeepSettings, LayerSettings};
 use super::super::{
     Activation, Conv2d, Embedding, Image, LayerKind, MAX_HEADS, MAX_ROW, MAX_WIDTH, Norm, On, Pool2d,
-    SelfAttention, Slice, Source, Tied, Transformer,
+    Readout, SelfAttention, Slice, Source, Tied, Transformer,
 };
 use super::{OwnKey, Resolving};
 use crate::error::Result;
@@ -144,8 +144,8 @@ impl Resolving<'_> {
         Ok(())
     }
 
-    /// Returns true if all inputs of the layer have one row per graph, which is the case after a
-    /// readout.
+    /// Returns true if all inputs of the layer have one row per graph or labelled edge, which is the
+    /// case after a readout.
     ///
     /// Returns an error if only some of them do.
     pub(super) fn behind_readout(&self) -> Result<bool> {
@@ -157,7 +157,7 @@ impl Resolving<'_> {
         };
         let count = self.sources.iter().filter(|source| of_graphs(source)).count();
         if count > 0 && count < self.sources.len() {
-            let found = "layers with a row per graph and layers with a row per vertex".to_owned();
+            let found = "layers with rows from before and from after a readout".to_owned();
             return self.refuse("inputs", found, "all before a readout, or all after a readout");
         }
         Ok(count > 0)
@@ -223,6 +223,9 @@ impl Resolving<'_> {
             LayerKind::Conv2d(conv) => (conv.output().and_then(Image::values), conv.output()),
             LayerKind::Pool2d(pool) => (pool.output().and_then(Image::values), pool.output()),
             LayerKind::Concat => (Some(input), None),
+            LayerKind::Readout(Readout::Ends) => {
+                (input.checked_mul(2 + u32::from(self.knows_edges(kind)?)), None)
+            }
             LayerKind::Slice(slice) => (Some(slice.count), None),
             LayerKind::Product | LayerKind::Sum | LayerKind::Normalise | LayerKind::Activate => {
                 (Some(input), same)

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use eciton_exec::Work;
-use eciton_gather::{EdgeWeights, Gather as Sums, Reduce, spread};
+use eciton_gather::{EdgeWeights, Gather as Sums, Reduce, collect, spread};
 use eciton_kernel::{CallStep, GatherLists, GatherStep};
-use eciton_program::{Operation, Scope, op};
-use eciton_tensor::Buffer;
+use eciton_program::{Operation, Over, Scope, op};
+use eciton_tensor::{Buffer, ViewMut};
 use eciton_types::Normalisation;
 
 use crate::driver::operator::{On, Operator, host, unknown, with_sources};
@@ -53,18 +53,23 @@ impl Operator for Gather {
         let normalisation = self.normalisation;
         let factors = on.factors(normalisation, lists.relation.over)?;
         let count = on.count()?;
-        if lists.is_single() {
+        let is_of_edges = matches!(lists.relation.over, Over::EdgeSources | Over::EdgeTargets);
+        if lists.is_single() || is_of_edges {
             return host(move || {
                 let scale = (normalisation == Normalisation::Mean).then(|| &factors[..]);
-                let of = &lists.adjacency().neighbours()[rows];
+                let (adjacency, count) = (lists.adjacency(), rows.len());
                 let parts: Vec<_> = pieces.iter().map(|(rows, lease)| (rows.clone(), lease.rows())).collect();
+                let write = |out: &mut ViewMut<'_>| match lists.is_single() {
+                    true => spread(&adjacency.neighbours()[rows], scale, &parts, out),
+                    false => collect(adjacency, rows, &parts, out),
+                };
                 match output {
-                    WriteLease::F32(mut to) => spread(of, scale, &parts, &mut to.view_mut()),
+                    WriteLease::F32(mut to) => write(&mut to.view_mut()),
                     WriteLease::Bf16(mut to) => {
                         let mut to = to.view_mut();
-                        let wide = Buffer::zeroed(of.len(), to.columns()).map_err(|e| e.to_string())?;
-                        let mut lease = wide.write(0..of.len()).map_err(|e| e.to_string())?;
-                        spread(of, scale, &parts, &mut lease.view_mut());
+                        let wide = Buffer::zeroed(count, to.columns()).map_err(|e| e.to_string())?;
+                        let mut lease = wide.write(0..count).map_err(|e| e.to_string())?;
+                        write(&mut lease.view_mut());
                         to.round_from(lease.view()).map_err(|e| e.to_string())?;
                     }
                 }
