@@ -2,9 +2,9 @@
 //! bits of a row do not depend on the number of rows. Sums over rows follow the [`Grid`].
 //!
 //! On processors with 512-bit registers, all products use [`tiles`]. On others, narrow products
-//! (whose weight fits into the first-level cache) use register tiles that the compiler generates. A
-//! general routine would first pack both matrices, which costs more than the product. Wide products
-//! use `matrixmultiply`, whose results do not depend on how rows are cut.
+//! (whose weight fits into the first-level cache) use register tiles. A general routine would first
+//! pack both matrices, which costs more than the product. Wide products use `matrixmultiply`, whose
+//! results do not depend on how rows are cut.
 #![allow(unsafe_code)]
 
 mod atoms;

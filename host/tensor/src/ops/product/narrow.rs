@@ -1,6 +1,10 @@
-//! Products with narrow weights, in register tiles that the compiler generates for any register
-//! width.
+//! Products with narrow weights, in register tiles. The compiler generates them for any register
+//! width, but does not hold their sums in registers of 256 bits, for which there is a separate
+//! routine.
 #![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 
 use super::lanes;
 use crate::simd::{dispatch, madd};
@@ -9,6 +13,10 @@ use crate::view::{View, ViewMut};
 /// Computes out = x w. If `accumulate` is true, the product is added to out. `packed` has the rows
 /// of w, padded to whole lanes.
 pub(super) fn multiply(x: View<'_>, packed: &[f32], accumulate: bool, out: &mut ViewMut<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    if avx2::available() {
+        return avx2::multiply(x, (packed, lanes(out.columns())), accumulate, out);
+    }
     match lanes(out.columns()) {
         8 => narrow_lanes::<8>(x, packed, accumulate, out),
         16 => narrow_lanes::<16>(x, packed, accumulate, out),
