@@ -57,9 +57,9 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key("edge_weights", "Column of the edge features, by name or number, that is the edge weight in gcn, sage (mean), gin, sgc and appnp layers", EDGE_WEIGHTS)
         .also(&["edge_weight", "weighted"])
         .absent("all edges have weight 1"),
-    key("edge_features", "Use of edge features by gatv2 layers and by user kernels on edges", value!(some flag => own.edge_features))
+    key("edge_features", "Use of edge features by gatv2 layers, readouts of edges and user kernels on edges", value!(some flag => own.edge_features))
         .also(&["edge_attr", "edge_dim"])
-        .absent("false"),
+        .absent("true if the labels are those of edges with features, else false"),
     key("jumping", "Jumping knowledge: a last linear layer reads the outputs of all layers", value!(some choice(Jumping::ALL) => jumping))
         .also(&["jk", "jumping_knowledge"])
         .absent("none"),

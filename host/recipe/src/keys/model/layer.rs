@@ -120,7 +120,7 @@ pub(in super::super) const LAYER: &[Key<LayerSettings>] = &[
     .absent("that of the model"),
     key(
         "edge_features",
-        "Use of edge features, in gatv2 and user kernels on edges",
+        "Use of edge features, in gatv2, readout and user kernels on edges",
         value!(some flag => own.edge_features),
     )
     .also(&["edge_attr", "edge_dim"])
