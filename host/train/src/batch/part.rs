@@ -50,7 +50,8 @@ pub(crate) struct PartReadOut {
     pub readout: Arc<Readout>,
     /// Features of the edges, if the model reads them.
     pub rows: Option<Matrix>,
-    /// Factor of each graph in means over its vertices, which is 1 / number of vertices. Empty for edges.
+    /// Factor of each graph in means over its vertices, which is 1 / number of vertices. Empty for
+    /// edges.
     pub inverse: Arc<Vec<f32>>,
 }
 
@@ -125,8 +126,8 @@ impl Part {
         self.levels.get(hops).or_else(|| self.levels.last())
     }
 
-    /// Returns the rows of a domain (vertices, rows of a readout, or atoms) that are at most `hops` gathers away from the
-    /// loss.
+    /// Returns the rows of a domain (vertices, rows of a readout, or atoms) that are at most `hops`
+    /// gathers away from the loss.
     pub(crate) fn interval(&self, domain: DomainId, hops: usize) -> Option<&Interval> {
         match domain {
             Domain::READ_OUT => self.read_out.as_ref().map(|read_out| &read_out.interval),
