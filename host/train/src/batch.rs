@@ -10,6 +10,7 @@ mod chooser;
 mod part;
 mod round_rows;
 mod rows;
+mod sizes;
 mod source;
 
 use std::cell::RefCell;
@@ -24,6 +25,7 @@ pub(crate) use self::chooser::Chooser;
 pub(crate) use self::part::{Part, PartLists};
 pub(crate) use self::round_rows::RoundRows;
 pub(crate) use self::rows::RowBatches;
+pub(crate) use self::sizes::PartSizes;
 pub(crate) use self::source::Source;
 use crate::error::{Error, Result};
 

@@ -27,6 +27,7 @@ use eciton_types::Round;
 
 use self::sampled::SamplePlan;
 pub(crate) use self::sampled::Sampled;
+use crate::batch::PartSizes;
 use crate::data::{Inputs, Interval};
 use crate::driver::{Fold, Results, RowStore, Stages, open_stages};
 use crate::error::{Error, Result};
@@ -170,6 +171,11 @@ impl EvaluationPlan {
     /// Returns true if the run is never evaluated, so that an evaluation needs no memory.
     pub(crate) fn is_never(&self) -> bool {
         self.never
+    }
+
+    /// Returns the sizes of the micro-batches of an evaluation on samples.
+    pub(crate) fn part_sizes(&self) -> Option<&PartSizes> {
+        self.samples.as_ref().map(SamplePlan::sizes)
     }
 
     /// Returns the size in bytes of the micro-batches and scores of an evaluation on samples.

@@ -1,27 +1,26 @@
 //! Memory plan of a run: an estimate of the memory that it will need for each purpose, made before
 //! memory is allocated.
 
+mod rows;
 mod sizes;
 mod spans;
-
-use std::collections::BTreeSet;
 
 use eciton_graph::adjacency::Graph;
 use eciton_graph::dataset::{Dataset, Features};
 use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
-use eciton_planner::policy;
-use eciton_program::{Buffers, Domain, FusedStages, Hops, Parameter, Program, Residents, Stage};
-use eciton_recipe::{Config, Lanes, Pipeline, RowFormat, VertexOrder};
+use eciton_program::{Buffers, Domain, FusedStages, Hops, Parameter, Program, Stage};
+use eciton_recipe::{Config, RowFormat, VertexOrder};
 use eciton_runs::report::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 use eciton_tensor::Matrix;
 use eciton_tensor::pages::Pages;
-use eciton_types::{BufferId, SlotId};
+use eciton_types::SlotId;
 
-use self::sizes::{padded, pages, row_bytes};
+use self::rows::rows_bytes;
+use self::sizes::{padded, row_bytes};
 use self::spans::span_bytes;
-use crate::batch::RowBatches;
+use crate::batch::{PartSizes, RowBatches};
 use crate::data::Inputs;
 use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
@@ -50,6 +49,8 @@ pub(crate) struct Wanted<'a> {
     pub evaluation: &'a EvaluationPlan,
     pub config: &'a Config,
     pub threads: u32,
+    /// Sizes of the micro-batches. `None` if the run reads all rows in each epoch.
+    pub sizes: Option<&'a PartSizes>,
     pub labelled: Option<&'a LabelledPlan>,
     /// Fused stages of the training program, and the program that is scheduled with them. `None` if
     /// the run has no lanes.
@@ -374,12 +375,14 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let widened = if format == RowFormat::Bf16 { widened_bytes(wanted) } else { 0 };
     let copies = wanted.thread_copies(in_products);
     let each = block + copies * largest + THREAD_BYTES.min(rows * 1024) + widened;
-    if program.apart.is_some() {
-        let rows = program.rows(Domain::VERTICES);
-        let ahead = u64::from(config.batch.prefetch) + 1;
+    if let Some(sizes) = wanted.sizes {
+        let ahead = if sizes.is_made_once { 1 } else { u64::from(config.batch.prefetch) + 1 };
         let each = features_bytes(&inputs.features) / u64::from(inputs.shape.rows).max(1);
-        let detail = format!("features of at most {ahead} times {rows} rows, sampled in advance");
-        item("batches", detail, ahead * u64::from(rows) * (each + 16));
+        let (parts, rows) = (u64::from(program.apart.unwrap_or(1)), sizes.all());
+        let detail =
+            format!("features and edges of {ahead} times about {} rows, made in advance", parts * rows);
+        let rooms = sizes.draws_bytes(inputs) * u64::from(threads);
+        item("batches", detail, ahead * parts * (rows * each + sizes.lists) + rooms);
         let training = inputs.dataset.split.train.len() as u32;
         if config.batch.is_corrected(inputs.shape.rows, training) {
             let (vertices, edges) = (u64::from(inputs.shape.rows), inputs.dataset.edges());
@@ -503,83 +506,6 @@ fn gathered_bytes(inputs: &Inputs, program: &Program) -> u64 {
     }
 }
 
-/// Returns the total size in bytes of all row buffers if rows are stored as `format`.
-fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
-    let bytes =
-        |(rows, width, format): (u32, u32, RowFormat)| pages(u64::from(rows) * row_bytes(width, format));
-    slots(wanted, format).into_iter().map(bytes).sum()
-}
-
-/// Returns the number of rows, the width and the format of each row buffer in this process.
-/// Training and evaluation share buffers where possible.
-fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
-    let Wanted { inputs, program, evaluation, config, .. } = *wanted;
-    let (intervals, pipeline) = (inputs.intervals.len() as u32, &config.pipeline);
-    let parts = program.apart.unwrap_or(intervals);
-    let pieces = evaluation.steps(inputs);
-    let own = config.workers.own();
-    let residents = |program: &Program, (spans, schedule): (&FusedStages, &Program)| match own {
-        true => Residents::passing(program, spans, schedule),
-        false => Residents::from_program(program, spans, schedule),
-    };
-    let on_workers = wanted.lanes.filter(|_| config.has_worker_lanes());
-    let training = on_workers.map(|lanes| residents(program, lanes));
-    let schedule = wanted.lanes.map_or(program, |(_, schedule)| schedule);
-    let evaluated = (&evaluation.spans, &evaluation.schedule);
-    let evaluated = evaluation.is_placed().then(|| residents(&evaluation.program, evaluated));
-    let at_once = config.ring_lanes();
-    let like =
-        |assigned: &Buffers, program: &Program, residents: Option<&Residents>, rings: (&Lanes, u32)| {
-            let (lanes, parts) = rings;
-            let places = assigned.places(program, policy::at_once(program, lanes, parts));
-            let gathered = assigned.gathered(program);
-            let is_here = |slot: SlotId| {
-                residents.is_none_or(|of| of.last_reader(slot).is_none() && of.passed(slot).is_none())
-            };
-            let slots = (0u16..).map(SlotId).take(program.slots.len()).filter(|&slot| is_here(slot));
-            let used: BTreeSet<usize> =
-                slots.filter_map(|slot| assigned.buffer(slot)).map(BufferId::index).collect();
-            let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.domains());
-            let each = each.zip(assigned.versions()).enumerate().filter(|(at, _)| used.contains(at));
-            let one = |(at, (((&width, &format), &domain), &kept))| {
-                let (all, places) =
-                    (program.rows(domain), places.get(at).map_or(parts, |(places, _)| *places));
-                let only = inputs.own_rows().filter(|_| !gathered.get(at).is_some_and(|gathered| *gathered));
-                let all = only.map_or(all, |own| own.len() as u32);
-                let rows = match places < parts && kept == 1 && domain == Domain::VERTICES {
-                    true => all.div_ceil(parts) * places,
-                    false => all,
-                };
-                ((rows, width, format), kept)
-            };
-            each.map(one).collect::<Vec<_>>()
-        };
-    let assigned = Buffers::assign(schedule, parts, pipeline, format);
-    let kept = like(&assigned, schedule, training.as_ref(), (&at_once, parts));
-    let mut slots: Vec<_> = kept.into_iter().flat_map(|(slot, kept)| (0..kept).map(move |_| slot)).collect();
-    let mut spare = if pipeline.row_versions() > 1 { Vec::new() } else { slots.clone() };
-    if evaluation.folds() || evaluation.is_never() {
-        return slots;
-    }
-    let assigned = Buffers::assign(&evaluation.schedule, pieces, &Pipeline::default(), format);
-    let in_flight = evaluation.folder().and_then(|_| evaluation.in_flight(wanted.threads));
-    for (wanted, _) in like(&assigned, &evaluation.schedule, evaluated.as_ref(), (&Lanes::default(), pieces))
-    {
-        if let Some(steps) = in_flight.filter(|_| wanted.0 == inputs.shape.rows && wanted.2 == RowFormat::F32)
-        {
-            // Only rows that are being written are in memory.
-            let written = u64::from(steps) * evaluation.longest(inputs);
-            slots.push((written.min(u64::from(wanted.0)) as u32, wanted.1, wanted.2));
-            continue;
-        }
-        match spare.iter().position(|&slot| slot == wanted) {
-            Some(at) => drop(spare.swap_remove(at)),
-            None => slots.push(wanted),
-        }
-    }
-    slots
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
@@ -660,6 +586,9 @@ mod tests {
     #[test]
     fn large_buffers_are_whole_pages() {
         let large = Pages::LARGE as u64;
-        assert_eq!([0, 7, large - 1, large, large + 1].map(pages), [0, 7, large - 1, large, large * 3 / 2]);
+        assert_eq!(
+            [0, 7, large - 1, large, large + 1].map(sizes::pages),
+            [0, 7, large - 1, large, large * 3 / 2]
+        );
     }
 }

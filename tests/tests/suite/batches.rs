@@ -3,10 +3,10 @@
 
 use eciton_graph::generate::ManyGraphs;
 use eciton_graph::store;
-use eciton_recipe::{Config, Data};
+use eciton_recipe::{Config, Data, GatherFeatures};
 use eciton_tests::{cora, options, train, train_reports};
 use eciton_train::inspect::{FirstEpoch, first_epoch};
-use eciton_train::{Options, Samples, Silent, Trainer};
+use eciton_train::{Options, Samples, Silent, Trainer, plan};
 
 fn config(epochs: u32, settings: &[&str]) -> Config {
     let mut config = cora(epochs);
@@ -662,5 +662,25 @@ fn a_model_of_samples_predicts_a_graph_without_labels() {
         let found = eciton_train::predict(&out, Some(&data), &options()).unwrap();
         let own = eciton_train::predict(&out, None, &options()).unwrap();
         assert_eq!((found.scores.dim(), found.scores), ((90, 3), own.scores), "{sampler:?}");
+    }
+}
+
+/// The plan counts the rows of trial samples, not the bound in which all drawn neighbours differ.
+#[test]
+fn the_memory_plan_counts_the_rows_that_samples_have() {
+    let links =
+        ["batch.sampler=neighbours", "batch.rows=300", "batch.fan_out=3", "data.task=link-prediction"];
+    for settings in SAMPLERS.iter().copied().chain([&links[..]]) {
+        let mut config = config(1, settings);
+        config.run.gather_features = GatherFeatures::EachEpoch;
+        let memory = plan(&config, &options()).unwrap().memory;
+        let detail = &memory.items.iter().find(|item| item.purpose == "batches").unwrap().detail;
+        let planned = detail.split("times about ").nth(1).and_then(|rest| rest.split(' ').next());
+        let planned: usize = planned.unwrap().parse().unwrap();
+        let samples = Samples::new(&config, None, &options()).unwrap();
+        let micro = samples.facts().micro as usize;
+        let drawn = samples.draw(1..samples.facts().updates + 1).unwrap();
+        let most = drawn.iter().map(|sample| sample.vertices.len() * micro).max().unwrap();
+        assert!(most <= planned && planned * 3 < most * 4, "{settings:?}: {most} drawn, {detail}");
     }
 }

@@ -91,6 +91,11 @@ impl Room {
         }
     }
 
+    /// Returns the size in bytes of the memory for samples of `graph`.
+    pub fn bytes(graph: &Graph) -> u64 {
+        u64::from(graph.vertices()) * 4 + u64::from(graph.vertices()).div_ceil(64) * 8
+    }
+
     /// Adds a row to the subgraph. Returns true if the subgraph did not contain it before.
     #[inline(always)]
     pub(super) fn enter(&mut self, row: u32) -> bool {

@@ -9,6 +9,7 @@ use eciton_recipe::{Batch as Settings, FeatureGather, Sampler as Drawn, VertexWe
 
 use super::part::Part;
 use super::rows::RowBatches;
+use super::sizes::PartSizes;
 use super::source::DATA_SEED;
 use crate::data::Inputs;
 use crate::error::{Error, Result};
@@ -77,7 +78,7 @@ impl Chooser {
             }
             Self::Ends(sampler) => {
                 let ends = match &inputs.links {
-                    None => 2 * targets,
+                    None => targets.saturating_mul(2),
                     Some(links) => {
                         let all = u32::try_from(links.trained).unwrap_or(u32::MAX);
                         links.ends(settings.rows.unwrap_or(all).min(all).div_ceil(settings.micro))
@@ -93,6 +94,19 @@ impl Chooser {
             }
         };
         (vertices, if inputs.of_read_out.is_some() { targets } else { 0 })
+    }
+
+    /// Estimates the sizes of micro-batches for the memory plan.
+    pub(crate) fn sizes(&self, settings: &Settings, inputs: &Inputs) -> PartSizes {
+        let capacity = self.capacity(settings, inputs).0;
+        match self {
+            Self::Sampler(sampler) | Self::Ends(Some(sampler)) => {
+                PartSizes::of_samples(sampler, inputs, &RowBatches::new(settings, inputs), capacity)
+            }
+            Self::Rows | Self::Ends(None) => PartSizes::at_most(capacity, false, inputs),
+            Self::Graphs => PartSizes::at_most(capacity, true, inputs),
+            Self::Parts { parts, .. } => PartSizes::of_parts(parts),
+        }
     }
 
     /// Creates the method that `settings` select, and checks that it suits the data and the

@@ -108,6 +108,11 @@ impl RowBatches {
         self.is_shuffled
     }
 
+    /// Returns the number of micro-batches per batch that the settings request.
+    pub(super) fn micro(&self) -> u32 {
+        self.micro.max(1)
+    }
+
     /// Returns the number of batches in a pass over the rows.
     pub(crate) fn count(&self) -> u32 {
         self.firsts.len().div_ceil(self.groups.max(1))

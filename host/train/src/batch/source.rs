@@ -17,6 +17,7 @@ use eciton_runs::report::{Batches, Counted};
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_types::{Atoms, IntervalId, Node, Round};
 
+pub(super) use self::learnt::ends_of;
 use super::chooser::Chooser;
 use super::part::{Learnt, Level, Part, PartLists};
 use super::round_rows::RoundRows;

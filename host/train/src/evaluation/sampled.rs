@@ -16,7 +16,7 @@ use eciton_tensor::Buffer;
 use eciton_types::atoms::MAX_BATCH_ATOMS;
 use eciton_types::{IntervalId, Round};
 
-use crate::batch::{Batches, Chooser, Source};
+use crate::batch::{Batches, Chooser, PartSizes, RowBatches, Source};
 use crate::data::Inputs;
 use crate::driver::{Lease, Stages};
 use crate::error::{Error, Result};
@@ -35,6 +35,8 @@ pub(super) struct SamplePlan {
     targets: Vec<u32>,
     /// Maximum numbers of vertices and of labelled edges per micro-batch.
     capacity: [u32; 2],
+    /// Estimated sizes of the micro-batches.
+    sizes: PartSizes,
 }
 
 impl SamplePlan {
@@ -70,7 +72,9 @@ impl SamplePlan {
             Some(_) => [sampler.capacity((2 * each).min(inputs.shape.rows)), each],
         };
         program.set_apart(settings.micro, capacity[0], capacity[1]);
-        Ok(Self { settings, sampler, targets, capacity })
+        let batches = RowBatches::in_order(&settings, targets.clone());
+        let sizes = PartSizes::of_samples(&sampler, inputs, &batches, capacity[0]);
+        Ok(Self { settings, sampler, targets, capacity, sizes })
     }
 
     /// Returns the row ranges of all micro-batches in the row store, by domain.
@@ -86,9 +90,15 @@ impl SamplePlan {
     /// Returns the size in bytes of the features of a round, and of the scores of all rows.
     pub(super) fn bytes(&self, inputs: &Inputs) -> u64 {
         let shape = inputs.shape;
-        let row = Buffer::row_bytes(shape.features as usize) as u64 + 16;
+        let row = Buffer::row_bytes(shape.features as usize) as u64;
         let scores = u64::from(learnt_rows(inputs)) * u64::from(shape.classes) * 4;
-        u64::from(self.capacity[0]) * u64::from(self.settings.micro) * row + scores
+        let drawn = self.sizes.all() * row + self.sizes.lists;
+        drawn * u64::from(self.settings.micro) + scores + self.sizes.draws_bytes(inputs)
+    }
+
+    /// Returns the estimated sizes of the micro-batches.
+    pub(super) fn sizes(&self) -> &PartSizes {
+        &self.sizes
     }
 
     /// Returns the number of micro-batches per round.

@@ -303,6 +303,7 @@ impl Planned {
             None => evaluation,
         };
         let evaluation = evaluation.in_files(folder);
+        let sizes = chooser.as_ref().map(|chooser| chooser.sizes(&config.batch, inputs));
         let mut labelled = match program.apart {
             Some(_) => None,
             None => LabelledPlan::new(config, &program, inputs.labelled_edges()),
@@ -336,6 +337,7 @@ impl Planned {
                 evaluation,
                 config,
                 threads,
+                sizes: sizes.as_ref(),
                 labelled,
                 lanes,
             })

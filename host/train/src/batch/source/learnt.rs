@@ -40,6 +40,14 @@ impl EndRows {
     }
 }
 
+/// Returns the vertices of pairs, in ascending order and each once.
+pub(in crate::batch) fn ends_of(pairs: &[Pair]) -> Vec<u32> {
+    let mut ends: Vec<u32> = pairs.iter().flat_map(|&(a, b)| [a, b]).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    ends
+}
+
 impl Source {
     /// Makes the micro-batch of the graphs with the numbers `graphs`, which ascend.
     pub(super) fn part_of_graphs(&self, graphs: &[u32], room: &mut Room) -> Result<Arc<Part>> {
@@ -135,9 +143,7 @@ impl Source {
         pairs: &[Pair],
         room: &mut Room,
     ) -> Result<(Subgraph, EndRows)> {
-        let mut ends: Vec<u32> = pairs.iter().flat_map(|&(a, b)| [a, b]).collect();
-        ends.sort_unstable();
-        ends.dedup();
+        let ends = ends_of(pairs);
         let sub = match sampler {
             Some(sampler) => sampler.sample(&self.dataset.graph, key, &ends, room),
             None => without_lists(ends.clone())?,
