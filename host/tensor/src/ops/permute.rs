@@ -14,16 +14,21 @@ type Block = [[f32; SIDE]; SIDE];
 /// exchanges the values in half of its columns.
 #[inline(always)]
 fn exchange<const APART: usize>(rows: Block) -> Block {
-    std::array::from_fn(|r| {
+    // Loops over constant ranges are always unrolled. Closures would not always be inlined.
+    let mut exchanged = [[0.0; SIDE]; SIDE];
+    for r in 0..SIDE {
         let upper = r & APART == 0;
         let (a, b) = if upper { (rows[r], rows[r | APART]) } else { (rows[r & !APART], rows[r]) };
-        std::array::from_fn(|c| match (upper, c & APART == 0) {
-            (true, true) => a[c],
-            (true, false) => b[c & !APART],
-            (false, true) => a[c | APART],
-            (false, false) => b[c],
-        })
-    })
+        for c in 0..SIDE {
+            exchanged[r][c] = match (upper, c & APART == 0) {
+                (true, true) => a[c],
+                (true, false) => b[c & !APART],
+                (false, true) => a[c | APART],
+                (false, false) => b[c],
+            };
+        }
+    }
+    exchanged
 }
 
 #[inline(always)]
@@ -55,12 +60,16 @@ fn transpose_body(
             let source = at.first + r * at.stride + c;
             let target = into.first + c * into.stride + r;
             if count == SIDE && width == SIDE {
-                let read = |row: usize| {
-                    let from = from[source + row * at.stride..].first_chunk::<SIDE>();
-                    from.copied().unwrap_or_default()
-                };
-                for (row, values) in block(std::array::from_fn(read)).into_iter().enumerate() {
-                    to[target + row * into.stride..][..SIDE].copy_from_slice(&values);
+                let mut rows = [[0.0; SIDE]; SIDE];
+                for (row, values) in rows.iter_mut().enumerate() {
+                    if let Some(from) = from[source + row * at.stride..].first_chunk::<SIDE>() {
+                        *values = *from;
+                    }
+                }
+                for (row, values) in block(rows).iter().enumerate() {
+                    if let Some(to) = to[target + row * into.stride..].first_chunk_mut::<SIDE>() {
+                        *to = *values;
+                    }
                 }
             } else {
                 for row in 0..count {

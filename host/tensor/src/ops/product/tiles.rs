@@ -13,6 +13,8 @@ use std::arch::x86_64::{
     _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
+use std::cell::Cell;
+
 use crate::simd::{Level, level};
 use crate::view::{View, ViewMut};
 
@@ -27,6 +29,9 @@ const DEPTH: usize = 1024;
 /// cache while all panels of the right factor are processed.
 const BLOCK_VALUES: usize = 1 << 16;
 
+/// Minimum number of rows of the left factor for which a panel of the right factor is copied.
+const PACKED_ROWS: usize = 128;
+
 /// Maximum number of rows of atoms that are processed together. 32 columns of these rows fit into
 /// the first-level cache.
 const ATOMS_ROWS: usize = 64;
@@ -34,6 +39,21 @@ const ATOMS_ROWS: usize = 64;
 /// Copy of a few columns of a matrix, whose rows are aligned to cache lines.
 #[repr(align(64))]
 struct Panel([f32; ATOMS_ROWS * 2 * LANES]);
+
+/// A cache line of values.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line(#[expect(dead_code, reason = "read as a slice of values")] [f32; LANES]);
+
+thread_local! {
+    /// Memory for a panel of the right factor, which the products of a thread reuse.
+    static ROOM: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+}
+
+/// Returns the memory for panels, if the right factor is multiplied with enough rows to be copied.
+fn take_room(rows: usize) -> Option<Vec<Line>> {
+    (rows >= PACKED_ROWS).then(|| ROOM.take())
+}
 
 /// Returns true if this processor has 512-bit registers.
 pub(super) fn available() -> bool {
@@ -66,6 +86,7 @@ pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut Vie
     if n == 0 || m == 0 {
         return;
     }
+    let mut room = take_room(n);
     for start in (0..k).step_by(DEPTH) {
         let depth = DEPTH.min(k - start);
         let accumulate = accumulate || start > 0;
@@ -83,6 +104,7 @@ pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut Vie
                 // SAFETY: the columns of the tile are columns of w and of out, and all rows exist.
                 unsafe {
                     let right = Side { first: right.data().as_ptr().add(column), stride: right.stride() };
+                    let right = packed(right, (width, mask), [depth, count], &mut room);
                     let first = into.data_mut().as_mut_ptr().add(column);
                     let target = Target { first, stride, mask, accumulate };
                     match width {
@@ -95,6 +117,7 @@ pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut Vie
             }
         }
     }
+    room.into_iter().for_each(|room| ROOM.set(room));
 }
 
 /// Adds u^T d to `sums`. u has the shape `[n, k]`, d has the shape `[n, m]`, and `sums` has k rows
@@ -108,10 +131,12 @@ pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usi
         return;
     }
     let left = Side { first: u.data().as_ptr(), stride: u.stride() };
+    let mut room = take_room(k);
     for (column, width, mask) in panels::<WIDEST>(m) {
         // SAFETY: the columns of the tile are columns of d and of sums, and all rows exist.
         unsafe {
             let right = Side { first: d.data().as_ptr().add(column), stride: d.stride() };
+            let right = packed(right, (width, mask), [n, k], &mut room);
             let first = sums.as_mut_ptr().add(column);
             let target = Target { first, stride, mask, accumulate: true };
             match width {
@@ -122,6 +147,7 @@ pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usi
             }
         }
     }
+    room.into_iter().for_each(|room| ROOM.set(room));
 }
 
 /// Adds u^T d of each atom to `sums`, atom by atom. `atoms` lists the number of rows of each atom.
@@ -193,6 +219,29 @@ fn panels<const WIDEST: usize>(columns: usize) -> impl Iterator<Item = (usize, u
         let width = count.div_ceil(LANES);
         (first, width, u16::MAX >> (width * LANES - count))
     })
+}
+
+/// Copies a panel of the right factor with `depth` rows to `room`, if it is multiplied with enough `rows` of
+/// the left factor. Rows in place are often a power of two apart, and a few such rows fill a set of the
+/// first-level cache.
+///
+/// # Safety
+/// The right factor must have the columns of the panel in `depth` rows.
+unsafe fn packed(
+    right: Side,
+    (width, mask): (usize, u16),
+    [depth, rows]: [usize; 2],
+    room: &mut Option<Vec<Line>>,
+) -> Side {
+    let gains = rows >= PACKED_ROWS && right.stride != width * LANES;
+    let Some(room) = room.as_mut().filter(|_| gains) else { return right };
+    room.resize(room.len().max(depth * width), Line([0.0; LANES]));
+    // SAFETY: a line has 16 values and no padding.
+    let values =
+        unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<f32>(), room.len() * LANES) };
+    // SAFETY: guaranteed by the caller, and the room is long enough.
+    unsafe { pack(right, (width, mask), depth, values) };
+    Side { first: values.as_ptr(), stride: width * LANES }
 }
 
 /// Computes all rows of a panel in tiles of R rows, then of S rows, then of one row. If the left
