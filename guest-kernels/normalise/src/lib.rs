@@ -14,95 +14,37 @@
 //! `rms` is its form without the mean (Zhang and Sennrich 2019): dx = (dh - h mean(dh * h)) / s.
 //! `l2` is the last line of GraphSAGE's algorithm 1 (Hamilton et al. 2017): dx = (dy - y (dy . y)) / |u|.
 //! `batch` is the last step of batch normalisation (Ioffe and Szegedy 2015), as `layer` with h = u: dx = dh.
-//! In all, dc = column sums of dx. The rows are computed here, in the guest; the host sums over them.
+//! In all, dc = column sums of dx.
 
 use eciton_sdk::prelude::*;
 
-/// Rows that are read and written at once.
-const TILE_ROWS: u32 = 1024;
 /// What the variance is kept away from zero by.
 const VARIANCE: f32 = 1e-5;
 /// The least length that a row is divided by.
 const LENGTH: f32 = 1e-12;
 
-/// What a row is divided by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
-    Layer,
-    Rms,
-    L2,
-    Batch,
-}
-
 /// The configured layer.
 #[derive(Debug)]
 pub struct Normalise {
     columns: u32,
-    by: By,
+    by: RowScale,
     bias: bool,
 }
 
-/// A row's mean (0 for `rms` and `l2`) and what it is divided by.
-fn measure<R: Real>(by: By, u: &[R], count: R) -> (R, R) {
-    if by == By::Batch {
-        return (R::ZERO, R::ONE);
-    }
-    let mut mean = R::ZERO;
-    if by == By::Layer {
-        for &v in u {
-            mean += v;
-        }
-        mean = mean / count;
-    }
-    let mut squares = R::ZERO;
-    for &v in u {
-        squares += (v - mean) * (v - mean);
-    }
-    match by {
-        By::Layer | By::Rms | By::Batch => (mean, (squares / count + R::from_f32(VARIANCE)).sqrt()),
-        By::L2 => (mean, squares.sqrt().max(R::from_f32(LENGTH))),
-    }
-}
-
 impl Normalise {
-    /// c, or zeros.
-    fn input_bias<R: Real>(&self, parameters: &[&Matrix]) -> Result<Vec<R>> {
-        if self.bias {
-            return parameters[0].read_rows(0, self.columns);
-        }
-        Ok(vec![R::ZERO; self.columns as usize])
+    /// scale and shift, where the kind has them.
+    fn affine<'a>(&self, parameters: &[&'a Matrix]) -> [Option<&'a Matrix>; 2] {
+        let own = &parameters[usize::from(self.bias)..];
+        [own.first().copied(), own.get(1).copied()]
     }
 
-    /// scale and shift; for `l2` ones and zeros.
-    fn affine<R: Real>(&self, parameters: &[&Matrix]) -> Result<(Vec<R>, Vec<R>)> {
-        match &parameters[usize::from(self.bias)..] {
-            [scale] => Ok((scale.read_rows(0, self.columns)?, vec![R::ZERO; self.columns as usize])),
-            [scale, shift] => Ok((scale.read_rows(0, self.columns)?, shift.read_rows(0, self.columns)?)),
-            _ => Ok((vec![R::ONE; self.columns as usize], vec![R::ZERO; self.columns as usize])),
+    /// u = x + c; none if there is no c.
+    fn biased(&self, x: &Matrix, parameters: &[&Matrix]) -> Result<Option<Matrix>> {
+        if !self.bias {
+            return Ok(None);
         }
-    }
-
-    /// The number of columns.
-    fn count<R: Real>(&self) -> R {
-        let mut count = R::ZERO;
-        for bit in (0..32).rev() {
-            count = count + count;
-            if self.columns >> bit & 1 == 1 {
-                count += R::ONE;
-            }
-        }
-        count
-    }
-
-    /// `columns` rows of u from `start`.
-    fn rows<R: Real>(&self, x: &Matrix, c: &[R], start: u32, count: u32) -> Result<Vec<R>> {
-        let mut u: Vec<R> = x.read_rows(start, count)?;
-        for row in u.chunks_exact_mut(c.len()) {
-            for (v, &c) in row.iter_mut().zip(c) {
-                *v += c;
-            }
-        }
-        Ok(u)
+        let by = Prologue { bias: Some(parameters[0]), activation: Activation::Identity, dropout: None };
+        scratch(&x.shape(), |into| linalg::apply(x, &by, into)).map(Some)
     }
 }
 
@@ -131,10 +73,10 @@ impl Kernel for Normalise {
             });
         };
         let by = match attributes.text("by")? {
-            "layer" => By::Layer,
-            "rms" => By::Rms,
-            "l2" => By::L2,
-            "batch" => By::Batch,
+            "layer" => RowScale::Layer(VARIANCE),
+            "rms" => RowScale::Rms(VARIANCE),
+            "l2" => RowScale::Length(LENGTH),
+            "batch" => RowScale::None,
             other => {
                 let known = "known are layer, rms, l2 and batch";
                 return Err(Error::Argument(format!("attribute `by` is {other}; {known}")));
@@ -149,85 +91,51 @@ impl Kernel for Normalise {
         if self.bias {
             s = s.parameter("input-bias", &k, Initialiser::Zeros);
         }
-        if self.by != By::L2 {
+        if !matches!(self.by, RowScale::Length(_)) {
             s = s.parameter("scale", &k, Initialiser::Constant(1.0));
         }
-        if matches!(self.by, By::Layer | By::Batch) {
+        if matches!(self.by, RowScale::Layer(_) | RowScale::None) {
             s = s.parameter("shift", &k, Initialiser::Zeros);
         }
         s
     }
 
-    fn forward<R: Real>(&self, task: &Task, io: Forward<'_>) -> Result<()> {
-        let (c, (scale, shift)) = (self.input_bias::<R>(io.parameters)?, self.affine::<R>(io.parameters)?);
-        let count = self.count::<R>();
-        let mut start = 0;
-        while start < task.rows {
-            let rows = TILE_ROWS.min(task.rows - start);
-            let mut tile = self.rows(io.inputs[0], &c, start, rows)?;
-            for row in tile.chunks_exact_mut(c.len()) {
-                let (mean, size) = measure(self.by, row, count);
-                for ((v, &scale), &shift) in row.iter_mut().zip(&scale).zip(&shift) {
-                    *v = (*v - mean) / size * scale + shift;
-                }
-            }
-            io.outputs[0].write_rows(start, &tile)?;
-            start += rows;
-        }
-        Ok(())
+    fn forward<R: Real>(&self, _: &Task, io: Forward<'_>) -> Result<()> {
+        let [scale, shift] = self.affine(io.parameters);
+        let biased = self.biased(io.inputs[0], io.parameters)?;
+        dense::normalise(biased.as_ref().unwrap_or(io.inputs[0]), self.by, scale, shift, io.outputs[0])
     }
 
-    fn backward<R: Real>(&self, task: &Task, io: Backward<'_>) -> Result<()> {
-        let (c, (scale, _)) = (self.input_bias::<R>(io.parameters)?, self.affine::<R>(io.parameters)?);
-        let (count, grad) = (self.count::<R>(), io.gradients[0]);
-        let scratch = |wanted: bool| match wanted {
-            true => Out::create(&[task.rows, self.columns]).map(Some),
-            false => Ok(None),
-        };
-        let (of_bias, of_scale) = (scratch(self.bias)?, scratch(self.by != By::L2)?);
-        let mut start = 0;
-        while start < task.rows {
-            let rows = TILE_ROWS.min(task.rows - start);
-            let mut u = self.rows(io.inputs[0], &c, start, rows)?;
-            let mut d: Vec<R> = grad.read_rows(start, rows)?;
-            for (u, d) in u.chunks_exact_mut(c.len()).zip(d.chunks_exact_mut(c.len())) {
-                let (mean, size) = measure(self.by, u, count);
-                let (mut sum, mut along) = (R::ZERO, R::ZERO);
-                for ((u, &d), &scale) in u.iter_mut().zip(&*d).zip(&scale) {
-                    *u = (*u - mean) / size;
-                    sum += d * scale;
-                    along += d * scale * *u;
-                }
-                let (sum, along) = match self.by {
-                    By::Layer => (sum / count, along / count),
-                    By::Rms => (R::ZERO, along / count),
-                    // A row that is shorter than the least length is divided by a constant.
-                    By::L2 if size > R::from_f32(LENGTH) => (R::ZERO, along),
-                    By::L2 | By::Batch => (R::ZERO, R::ZERO),
-                };
-                for ((u, d), &scale) in u.iter_mut().zip(d).zip(&scale) {
-                    let of_scale = *d * *u;
-                    *d = (*d * scale - sum - *u * along) / size;
-                    *u = of_scale;
+    fn backward<R: Real>(&self, _: &Task, io: Backward<'_>) -> Result<()> {
+        let [scale, shift] = self.affine(io.parameters);
+        let (biased, grad) = (self.biased(io.inputs[0], io.parameters)?, io.gradients[0]);
+        let u = biased.as_ref().unwrap_or(io.inputs[0]);
+        let back = |into: &Out| dense::normalise_backward(u, self.by, scale, grad, into);
+        match (self.bias, io.input_gradients[0]) {
+            (false, None) => {}
+            (false, Some(into)) => back(into)?,
+            (true, given) => {
+                let dx = scratch(&u.shape(), back)?;
+                linalg::sum_rows(&dx, io.parameter_gradients[0])?;
+                if let Some(into) = given {
+                    linalg::axpby(1.0, &dx, 0.0, &dx, into)?;
                 }
             }
-            if let Some(into) = &of_scale {
-                into.write_rows(start, &u)?;
-            }
-            for into in io.input_gradients[0].into_iter().chain(&of_bias) {
-                into.write_rows(start, &d)?;
-            }
-            start += rows;
         }
-        let mut sums = io.parameter_gradients.iter();
-        if let (Some(of_bias), Some(into)) = (of_bias, self.bias.then(|| sums.next()).flatten()) {
-            linalg::sum_rows(&of_bias.finish()?, into)?;
+        let mut sums = io.parameter_gradients.iter().skip(usize::from(self.bias));
+        if let Some(into) = sums.next().filter(|_| scale.is_some()) {
+            // Rows that are not normalised are their own h.
+            let of_scale = match self.by {
+                RowScale::None => scratch(&u.shape(), |to| linalg::multiply(u, grad, to))?,
+                _ => {
+                    let h = scratch(&u.shape(), |to| dense::normalise(u, self.by, None, None, to))?;
+                    scratch(&u.shape(), |to| linalg::multiply(&h, grad, to))?
+                }
+            };
+            linalg::sum_rows(&of_scale, into)?;
         }
-        if let (Some(of_scale), Some(scale)) = (of_scale, sums.next()) {
-            linalg::sum_rows(&of_scale.finish()?, scale)?;
-        }
-        match sums.next() {
-            Some(shift) => linalg::sum_rows(grad, shift),
+        match sums.next().filter(|_| shift.is_some()) {
+            Some(into) => linalg::sum_rows(grad, into),
             None => Ok(()),
         }
     }

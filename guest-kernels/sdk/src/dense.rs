@@ -7,7 +7,7 @@
 
 use crate::handles::{Ids, Matrix, Out, call};
 use crate::op::Op;
-use crate::types::{Reduction, Result, Smooth, Windows};
+use crate::types::{Attention, Reduction, Result, RowScale, Smooth, Windows};
 
 /// into = x with its dimensions in another order: dimension i is dimension order[i] of x. Rows, 0, stay first.
 #[inline(always)]
@@ -37,6 +37,42 @@ pub fn softmax_masked(x: &Matrix, causal: bool, scale: f32, into: &Out) -> Resul
 #[inline(always)]
 pub fn softmax_backward(y: &Matrix, grad: &Matrix, scale: f32, into: &Out) -> Result<()> {
     call(Op::SoftmaxBackward { y, grad, scale, into })
+}
+
+/// into = scale h + shift, h each row of x brought to one scale; ones and zeros if not given.
+#[inline(always)]
+pub fn normalise(
+    x: &Matrix,
+    by: RowScale,
+    scale: Option<&Matrix>,
+    shift: Option<&Matrix>,
+    into: &Out,
+) -> Result<()> {
+    call(Op::Normalise { x, by, scale, shift, into })
+}
+
+/// into = the gradient of x of [`normalise`], given that of its result.
+#[inline(always)]
+pub fn normalise_backward(
+    x: &Matrix,
+    by: RowScale,
+    scale: Option<&Matrix>,
+    grad: &Matrix,
+    into: &Out,
+) -> Result<()> {
+    call(Op::NormaliseBackward { x, by, scale, grad, into })
+}
+
+/// into [n, d] = softmax(scale Q K^T) V of each sequence and head; x [n, 3 d] = [q | k | v].
+#[inline(always)]
+pub fn attend(x: &Matrix, by: Attention, into: &Out) -> Result<()> {
+    call(Op::Attend { x, by, into })
+}
+
+/// into [n, 3 d] = the gradient of x of [`attend`], given that of its result.
+#[inline(always)]
+pub fn attend_backward(x: &Matrix, by: Attention, grad: &Matrix, into: &Out) -> Result<()> {
+    call(Op::AttendBackward { x, by, grad, into })
 }
 
 /// into[v] = the sum of the rows i of x with rows[i] = v: a reduction over rows, for a parameter's gradient.

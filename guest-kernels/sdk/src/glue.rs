@@ -8,7 +8,9 @@ use crate::bindings::eciton::kernel::{
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::op::{After, Before, Op};
 use crate::signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, TargetKind, Value};
-use crate::types::{Activation, Dropout, Error, Function, Reduction, Result, Smooth, Task, Windows};
+use crate::types::{
+    Activation, Attention, Dropout, Error, Function, Reduction, Result, RowScale, Smooth, Task, Windows,
+};
 use crate::{Backward, Forward, Ids, Kernel, LastLayer, Matrix, Out, Targets};
 
 /// A matrix.
@@ -190,6 +192,20 @@ fn smooth(by: Smooth) -> wd::Smooth {
     }
 }
 
+fn attention(by: Attention) -> wd::Attention {
+    let Attention { heads, group, causal, scale } = by;
+    wd::Attention { heads, group, causal, scale }
+}
+
+fn row_scale(by: RowScale) -> wd::RowScale {
+    match by {
+        RowScale::Layer(epsilon) => wd::RowScale::Layer(epsilon),
+        RowScale::Rms(epsilon) => wd::RowScale::Rms(epsilon),
+        RowScale::Length(least) => wd::RowScale::Length(least),
+        RowScale::None => wd::RowScale::None,
+    }
+}
+
 fn windows(by: Windows) -> wd::Windows {
     let Windows { kernel, stride, padding, dilation } = by;
     wd::Windows { kernel, stride, padding, dilation }
@@ -277,6 +293,18 @@ pub(crate) fn call(op: Op<'_>) -> Result<()> {
         }
         Op::SoftmaxBackward { y, grad, scale, into } => {
             wd::softmax_backward(&y.raw().0, &grad.raw().0, scale, &into.raw().0)
+        }
+        Op::Normalise { x, by, scale, shift, into } => {
+            let [scale, shift] = [scale, shift].map(|column| column.map(|column| &column.raw().0));
+            wd::normalise(&x.raw().0, row_scale(by), scale, shift, &into.raw().0)
+        }
+        Op::NormaliseBackward { x, by, scale, grad, into } => {
+            let scale = scale.map(|scale| &scale.raw().0);
+            wd::normalise_backward(&x.raw().0, row_scale(by), scale, &grad.raw().0, &into.raw().0)
+        }
+        Op::Attend { x, by, into } => wd::attend(&x.raw().0, attention(by), &into.raw().0),
+        Op::AttendBackward { x, by, grad, into } => {
+            wd::attend_backward(&x.raw().0, attention(by), &grad.raw().0, &into.raw().0)
         }
         Op::ScatterSum { x, rows, into } => wd::scatter_sum(&x.raw().0, &rows.raw().0, &into.raw().0),
         Op::Patches { x, by, into } => wd::patches(&x.raw().0, windows(by), &into.raw().0),

@@ -95,17 +95,18 @@ pub use signature::{
     AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, Signature, TargetKind, Value,
 };
 pub use types::{
-    Activation, Dropout, Epilogue, Error, Function, Prologue, Reduction, Result, Smooth, Task, Windows,
+    Activation, Attention, Dropout, Epilogue, Error, Function, Prologue, Reduction, Result, RowScale, Smooth,
+    Task, Windows,
 };
 
 /// All that a kernel usually needs.
 pub mod prelude {
     pub use crate::{
-        Activation, AttributeSpec, Attributes, Backward, BackwardSources, BackwardTargets, Derived,
-        DerivedEdges, Dropout, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask, Epilogue, Error, Forward,
-        ForwardEdgeKernel, ForwardKernel, Function, Ids, Initialiser, Kernel, LastLayer, Matrix, Out,
-        Prologue, Real, Result, Signature, Smooth, TargetKind, Targets, Task, Value, Windows, dense, given,
-        linalg, scratch, side_by_side,
+        Activation, Attention, AttributeSpec, Attributes, Backward, BackwardSources, BackwardTargets,
+        Derived, DerivedEdges, Dropout, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask, Epilogue, Error,
+        Forward, ForwardEdgeKernel, ForwardKernel, Function, Ids, Initialiser, Kernel, LastLayer, Matrix,
+        Out, Prologue, Real, Result, RowScale, Signature, Smooth, TargetKind, Targets, Task, Value, Windows,
+        dense, given, linalg, scratch, side_by_side,
     };
 }
 

@@ -1,7 +1,7 @@
 //! The operations of the contract as data, over handles: what [`crate::linalg`] and [`crate::dense`] hand to the host.
 
 use crate::handles::{Ids, Matrix, Out};
-use crate::types::{Activation, Dropout, Function, Reduction, Smooth, Windows};
+use crate::types::{Activation, Attention, Dropout, Function, Reduction, RowScale, Smooth, Windows};
 
 /// A prologue over handles.
 #[derive(Debug, Clone, Copy)]
@@ -184,6 +184,31 @@ pub enum Op<'a> {
         scale: f32,
         into: O<'a>,
     },
+    Normalise {
+        x: M<'a>,
+        by: RowScale,
+        scale: Option<M<'a>>,
+        shift: Option<M<'a>>,
+        into: O<'a>,
+    },
+    NormaliseBackward {
+        x: M<'a>,
+        by: RowScale,
+        scale: Option<M<'a>>,
+        grad: M<'a>,
+        into: O<'a>,
+    },
+    Attend {
+        x: M<'a>,
+        by: Attention,
+        into: O<'a>,
+    },
+    AttendBackward {
+        x: M<'a>,
+        by: Attention,
+        grad: M<'a>,
+        into: O<'a>,
+    },
     ScatterSum {
         x: M<'a>,
         rows: I<'a>,
@@ -241,13 +266,17 @@ impl<'a> Op<'a> {
             }
             Op::Apply { x, by, .. } => [Some(x), by.bias, None, None, None, None],
             Op::ApplyBackward { x, by, grad, .. } => [Some(x), by.bias, Some(grad), None, None, None],
+            Op::Normalise { x, scale, shift, .. } => [Some(x), scale, shift, None, None, None],
+            Op::NormaliseBackward { x, scale, grad, .. } => [Some(x), scale, Some(grad), None, None, None],
             Op::ElementwiseBackward { x, grad, .. }
+            | Op::AttendBackward { x, grad, .. }
             | Op::SoftmaxBackward { y: x, grad, .. }
             | Op::PoolBackward { x, grad, .. }
             | Op::SmoothedBackward { x, grad, .. } => [Some(x), Some(grad), None, None, None, None],
             Op::Concat { .. } => [None; 6],
             Op::Permute { x, .. }
             | Op::PlaceColumns { x, .. }
+            | Op::Attend { x, .. }
             | Op::SoftmaxMasked { x, .. }
             | Op::ScatterSum { x, .. }
             | Op::Patches { x, .. }
@@ -298,6 +327,10 @@ impl<'a> Op<'a> {
             | Op::PlaceColumns { into, .. }
             | Op::SoftmaxMasked { into, .. }
             | Op::SoftmaxBackward { into, .. }
+            | Op::Normalise { into, .. }
+            | Op::NormaliseBackward { into, .. }
+            | Op::Attend { into, .. }
+            | Op::AttendBackward { into, .. }
             | Op::ScatterSum { into, .. }
             | Op::Patches { into, .. }
             | Op::PatchesSum { into, .. }

@@ -141,6 +141,32 @@ pub enum Function {
     Power(f32),
 }
 
+/// Attention among the tokens of sequences, `group` rows each, of which a token sees all, or those before it and itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Attention {
+    /// Heads, each of an equal share of the values.
+    pub heads: u32,
+    /// Rows of a sequence.
+    pub group: u32,
+    /// Whether a token sees those before it and itself alone.
+    pub causal: bool,
+    /// What scores are multiplied by.
+    pub scale: f32,
+}
+
+/// What brings a row u of k values to one scale, h.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RowScale {
+    /// h = (u - m) / sqrt(mean((u - m)^2) + e), m = mean(u), e this value (Ba, Kiros and Hinton 2016).
+    Layer(f32),
+    /// h = u / sqrt(mean(u^2) + e), e this value (Zhang and Sennrich 2019).
+    Rms(f32),
+    /// h = u / max(|u|, e), |u| the Euclidean norm, e this value.
+    Length(f32),
+    /// h = u.
+    None,
+}
+
 /// A smooth activation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Smooth {

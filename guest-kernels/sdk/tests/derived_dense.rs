@@ -56,7 +56,7 @@ fn refused<K: ForwardKernel>(part: &str) {
 }
 
 // Attention over sequences with two heads of two values, projected first.
-kernel!(Attention, [[12, 12]], 4, |x, p, y| {
+kernel!(ByProducts, [[12, 12]], 4, |x, p, y| {
     let rows = x.row_count();
     let qkv = scratch(&[rows, 12], |into| linalg::matmul(x, false, p[0], false, false, into))?;
     let n = rows / GROUP;
@@ -71,6 +71,17 @@ kernel!(Attention, [[12, 12]], 4, |x, p, y| {
     let mixed =
         scratch(&[n, 2, GROUP, 2], |into| linalg::batched_matmul(&shares, false, &v, false, false, into))?;
     dense::permute(&mixed, &[0, 2, 1, 3], &y.group_rows(GROUP)?)
+});
+
+// The same in one operation, with all tokens seen in its second half.
+kernel!(Attended, [[12, 12]], 4, |x, p, y| {
+    let rows = x.row_count();
+    let qkv = scratch(&[rows, 12], |into| linalg::matmul(x, false, p[0], false, false, into))?;
+    let one = |causal, scale| {
+        let by = Attention { heads: 2, group: GROUP, causal, scale };
+        scratch(&[rows, 4], |into| dense::attend(&qkv, by, into))
+    };
+    linalg::axpby(1.0, &one(true, 0.5)?, 0.5, &one(false, 0.3)?, y)
 });
 
 // A convolution of images of 2 x 3 pixels with two channels, its pooling beside its smooth activation, and a bias.
@@ -140,9 +151,27 @@ kernel!(Sum, [], 12, |x, _, y| {
 
 kernel!(Twice, [], 12, |x, _, y| dense::smoothed_backward(x, Smooth::Gelu, x, y));
 
+// Rows brought to one scale in all ways, with scale and shift of parameters, or one of them, or neither.
+kernel!(Scaled, [[12], [12], [12]], 12, |x, p, y| {
+    let one = |x: &Matrix, by, scale, shift| {
+        scratch(&[x.row_count(), 12], |into| dense::normalise(x, by, scale, shift, into))
+    };
+    let layer = one(x, RowScale::Layer(1e-5), Some(p[0]), Some(p[1]))?;
+    let rms = one(&layer, RowScale::Rms(1e-5), Some(p[2]), None)?;
+    let length = one(&rms, RowScale::Length(1e-12), None, Some(p[1]))?;
+    let plain = one(&length, RowScale::None, Some(p[0]), None)?;
+    linalg::axpby(1.0, &plain, 0.5, &layer, y)
+});
+
+#[test]
+fn rows_of_one_scale() {
+    passes::<Scaled>();
+}
+
 #[test]
 fn sequences() {
-    passes::<Attention>();
+    passes::<ByProducts>();
+    passes::<Attended>();
     passes::<Tables>();
 }
 

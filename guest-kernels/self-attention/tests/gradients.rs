@@ -33,9 +33,9 @@ fn gradients() {
     }
 }
 
-/// Sequences of more scores than a tile has: each is a tile.
+/// Short sequences, and one of several blocks.
 #[test]
-fn forward_is_the_formula_for_any_number_of_tiles() {
+fn forward_is_the_formula() {
     for (rows, heads, features, group) in [(12, 2, 3, 4), (1536, 1, 2, 512)] {
         for causal in [false, true] {
             let d = heads * features;
@@ -94,5 +94,5 @@ fn what_does_not_fit_is_refused() {
     let io = Forward { inputs: &[&x], parameters: &[], outputs: &[&y], kept: &[] };
     let kernel = open(&[vec![12]], 2, 4).unwrap();
     let error = host.run(|| kernel.forward::<f64>(&host.context().task(), io)).unwrap_err();
-    assert!(error.to_string().contains("6 rows are no whole sequences of `group` = 4"), "{error}");
+    assert!(error.to_string().contains("6 rows of 12 values are no whole sequences of 4 rows"), "{error}");
 }

@@ -161,7 +161,7 @@ fn print(found: &Evaluation, output: &mut Output) {
         Some(Metrics { train, validation, test, .. }) => row(
             "recorded",
             &format!(
-                "train {}, validation {}, test {}: DIFFERENT; the numeric class or the data has changed",
+                "train {}, validation {}, test {}: DIFFERENT; the numeric class, the version of Eciton or the data has changed",
                 shown(train),
                 shown(validation),
                 shown(test)

@@ -4,6 +4,7 @@
 use eciton_tensor::Matrix;
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::function::Function;
+use eciton_tensor::ops::row_scale::RowScale;
 use eciton_tensor::ops::rows::Reduction;
 use eciton_tensor::ops::smooth::Smooth;
 use eciton_tensor::random::Purpose;
@@ -11,7 +12,7 @@ use wasmtime::component::Resource;
 
 use crate::bindings::eciton::kernel::{dense, given, linalg, log, random, tensors, types};
 use crate::log::cut;
-use crate::operations::{After, Before, Gradients, Window};
+use crate::operations::{After, Attended, Before, Gradients, Window};
 use crate::outs::{Laid, Place};
 use crate::state::{Failure, IdsHandle, MatrixHandle, OutHandle, OutView, RowNumbers, State};
 
@@ -461,6 +462,20 @@ fn smooth(by: dense::Smooth) -> Smooth {
     }
 }
 
+fn attended(by: dense::Attention) -> Attended {
+    let dense::Attention { heads, group, causal, scale } = by;
+    Attended { heads, group, causal, scale }
+}
+
+fn row_scale(by: dense::RowScale) -> RowScale {
+    match by {
+        dense::RowScale::Layer(epsilon) => RowScale::Layer(epsilon),
+        dense::RowScale::Rms(epsilon) => RowScale::Rms(epsilon),
+        dense::RowScale::Length(least) => RowScale::Length(least),
+        dense::RowScale::None => RowScale::None,
+    }
+}
+
 fn window(by: dense::Windows) -> Window {
     let dense::Windows { kernel, stride, padding, dilation } = by;
     Window { kernel, stride, padding, dilation }
@@ -530,6 +545,38 @@ impl dense::Host for State {
 
     fn softmax_backward(&mut self, y: M, grad: M, scale: f32, into: O) -> Answer<()> {
         answer(State::softmax_backward(self, y.rep(), grad.rep(), scale, into.rep()))
+    }
+
+    fn normalise(
+        &mut self,
+        x: M,
+        by: dense::RowScale,
+        scale: Option<M>,
+        shift: Option<M>,
+        into: O,
+    ) -> Answer<()> {
+        let columns = [scale, shift].map(|column| column.map(|column| column.rep()));
+        answer(State::normalise(self, x.rep(), row_scale(by), columns, into.rep()))
+    }
+
+    fn normalise_backward(
+        &mut self,
+        x: M,
+        by: dense::RowScale,
+        scale: Option<M>,
+        grad: M,
+        into: O,
+    ) -> Answer<()> {
+        let scale = scale.map(|scale| scale.rep());
+        answer(State::normalise_backward(self, x.rep(), row_scale(by), scale, grad.rep(), into.rep()))
+    }
+
+    fn attend(&mut self, x: M, by: dense::Attention, into: O) -> Answer<()> {
+        answer(State::attend(self, x.rep(), attended(by), into.rep()))
+    }
+
+    fn attend_backward(&mut self, x: M, by: dense::Attention, grad: M, into: O) -> Answer<()> {
+        answer(State::attend_backward(self, x.rep(), attended(by), grad.rep(), into.rep()))
     }
 
     fn scatter_sum(&mut self, x: M, rows: I, into: O) -> Answer<()> {

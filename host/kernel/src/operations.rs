@@ -5,7 +5,7 @@ use eciton_tensor::matrix::Held;
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::prologue::{Prologue, RowIds};
 use eciton_tensor::random::{Dropout, Purpose};
-use eciton_tensor::{Grid, Matrix, ViewMut};
+use eciton_tensor::{Grid, Matrix, View, ViewMut};
 
 use crate::outs::{Laid, Place};
 use crate::state::{Failure, OutView, RowNumbers, State, limit};
@@ -15,7 +15,7 @@ mod elementwise;
 mod linear;
 mod products;
 
-pub(crate) use dense::Window;
+pub(crate) use dense::{Attended, Window};
 
 type Done = Result<(), Failure>;
 
@@ -83,6 +83,21 @@ impl BeforeHeld {
     }
 }
 
+/// Rows of an operand, which were dense or were copied.
+enum AnyRows {
+    Held(Held),
+    Copied(Vec<f32>, [usize; 2]),
+}
+
+impl AnyRows {
+    fn view(&self) -> View<'_> {
+        match self {
+            Self::Held(held) => held.view(),
+            Self::Copied(values, [rows, columns]) => View::new(values, *rows, *columns),
+        }
+    }
+}
+
 fn shape_error(operation: &str, operand: &str, expected: Vec<u32>, found: Vec<u32>) -> Failure {
     Failure::Shape { operation: operation.to_owned(), operand: operand.to_owned(), expected, found }
 }
@@ -95,6 +110,17 @@ impl State {
                 "{operation}: sparse rows are accepted by `linear`, `linear-backward`, `matmul`, `apply` and `read-rows` only"
             ))),
         }
+    }
+
+    /// Returns the rows of an operand. Sparse rows are copied to dense ones.
+    fn any_rows(&self, operation: &str, handle: u32) -> Result<AnyRows, Failure> {
+        if let Matrix::Dense(_) = self.matrix(handle)? {
+            return self.dense(operation, handle).map(AnyRows::Held);
+        }
+        let (matrix, mut values) = (self.matrix(handle)?, Vec::new());
+        let rows = matrix.shape().first().copied().unwrap_or(0) as usize;
+        matrix.read_rows(0, rows, Some(self.limits.arrival), &mut values)?;
+        Ok(AnyRows::Copied(values, [rows, matrix.columns()]))
     }
 
     /// Returns the values of an operand that is a vector of length `len`. Its shape is `[n]`, `[1,

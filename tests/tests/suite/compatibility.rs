@@ -123,7 +123,7 @@ fn components_train_as_built_in_kernels_do() {
     }
 }
 
-/// `SAME_RESULTS` in `eciton-train` names these: a run that began with one goes on with the built-in component.
+/// `EARLIER` in `eciton-train` names these: a run that began with one goes on with the built-in component.
 #[test]
 fn components_of_earlier_builds_compute_the_bits_of_the_built_in_ones() {
     let earlier = root().join("tests/kernels/earlier/activate.wasm");

@@ -2,11 +2,11 @@
 
 use super::linalg::{pairwise, two, with_rows};
 use super::shape_error;
-use super::store::Store;
+use super::store::{Dense, Store};
 use crate::Matrix;
 use crate::handles::{RawIds, RawMatrix, RawOut};
 use crate::op::Op;
-use crate::types::{Error, Reduction, Result, Smooth, Windows};
+use crate::types::{Attention, Error, Reduction, Result, RowScale, Smooth, Windows};
 
 /// Windows of an image [height, width, channels].
 #[derive(Clone, Copy)]
@@ -76,6 +76,12 @@ impl Store {
             Op::PlaceColumns { x, at, into } => self.place_columns(x, at, into),
             Op::SoftmaxMasked { x, causal, scale, into } => self.softmax_masked(x, causal, scale, into),
             Op::SoftmaxBackward { y, grad, scale, into } => self.softmax_backward(y, grad, scale, into),
+            Op::Normalise { x, by, scale, shift, into } => self.normalise(x, by, [scale, shift], into),
+            Op::NormaliseBackward { x, by, scale, grad, into } => {
+                self.normalise_backward(x, by, scale, grad, into)
+            }
+            Op::Attend { x, by, into } => self.attend(x, by, into),
+            Op::AttendBackward { x, by, grad, into } => self.attend_backward(x, by, grad, into),
             Op::ScatterSum { x, rows, into } => self.scatter_sum(x, rows, into),
             Op::Patches { x, by, into } => self.patches(x, by, into),
             Op::PatchesSum { x, by, into } => self.patches_sum(x, by, into),
@@ -189,6 +195,121 @@ impl Store {
             pairwise(y, g, |y, g| f64::from(scale) * y * (g - along))
         });
         self.fill(name, into, y.rows(), &values.collect::<Vec<f64>>())
+    }
+
+    /// How many rows there are, and values of a head.
+    fn heads(name: &str, x: &Dense, by: Attention) -> Result<(usize, usize)> {
+        let (rows, wide) = (x.rows(), x.row_len());
+        finite(name, by.scale)?;
+        let parts = 3 * by.heads as usize;
+        match (wide.checked_rem(parts), rows.checked_rem(by.group as usize)) {
+            (Some(0), Some(0)) if wide > 0 => Ok((rows, wide / parts)),
+            _ => Err(Error::Argument(format!(
+                "{name}: {rows} rows of {wide} values are no whole sequences of {} rows with queries, keys and values of {} heads",
+                by.group, by.heads
+            ))),
+        }
+    }
+
+    fn attend(&self, x: &RawMatrix, by: Attention, into: &RawOut) -> Result<()> {
+        let name = "attend";
+        let x = self.matrix(name, "x", x.handle)?;
+        let (rows, features) = Self::heads(name, &x, by)?;
+        let (heads, group) = (by.heads as usize, by.group as usize);
+        let mut values = vec![0.0; rows * heads * features];
+        for (t, head) in (0..rows).flat_map(|t| (0..heads).map(move |head| (t, head))) {
+            for (u, share) in shares(&x, by, (t, head), features).into_iter().enumerate() {
+                let v = part(&x, (t - t % group + u, 2 * heads + head), features);
+                let to = &mut values[(t * heads + head) * features..][..features];
+                to.iter_mut().zip(v).for_each(|(to, v)| *to += share * v);
+            }
+        }
+        self.fill(name, into, rows, &values)
+    }
+
+    fn attend_backward(&self, x: &RawMatrix, by: Attention, grad: &RawMatrix, into: &RawOut) -> Result<()> {
+        let name = "attend-backward";
+        let x = self.matrix(name, "x", x.handle)?;
+        let (rows, features) = Self::heads(name, &x, by)?;
+        let (heads, group, scale) = (by.heads as usize, by.group as usize, f64::from(by.scale));
+        let grad = self.like(name, "grad", grad, &[rows as u32, (heads * features) as u32])?;
+        let mut values = vec![0.0; rows * 3 * heads * features];
+        let mut add = |(row, of): (usize, usize), factor: f64, from: &[f64]| {
+            let to = &mut values[(row * 3 * heads + of) * features..][..features];
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += factor * from);
+        };
+        let along = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        for (t, head) in (0..rows).flat_map(|t| (0..heads).map(move |head| (t, head))) {
+            let (shares, d) = (shares(&x, by, (t, head), features), part(&grad, (t, head), features));
+            let first = t - t % group;
+            let of_share = |u: usize| along(d, part(&x, (first + u, 2 * heads + head), features));
+            let of_shares: Vec<f64> = (0..shares.len()).map(of_share).collect();
+            let middle = along(&shares, &of_shares);
+            for (u, share) in shares.iter().enumerate() {
+                let slope = scale * share * (of_shares[u] - middle);
+                add((t, head), slope, part(&x, (first + u, heads + head), features));
+                add((first + u, heads + head), slope, part(&x, (t, head), features));
+                add((first + u, 2 * heads + head), *share, d);
+            }
+        }
+        self.fill(name, into, rows, &values)
+    }
+
+    /// The values of a vector of `len` values, or `filler` if none is given.
+    fn column(
+        &self,
+        (name, operand): (&str, &str),
+        column: Option<&Matrix>,
+        (len, filler): (usize, f64),
+    ) -> Result<Vec<f64>> {
+        let Some(column) = column else { return Ok(vec![filler; len]) };
+        let column = self.matrix(name, operand, column.handle)?;
+        if column.values.len() != len {
+            return Err(shape_error(name, operand, &[len as u32], &column.shape));
+        }
+        Ok(column.values.to_vec())
+    }
+
+    fn normalise(
+        &self,
+        x: &RawMatrix,
+        by: RowScale,
+        [scale, shift]: [Option<&Matrix>; 2],
+        into: &RawOut,
+    ) -> Result<()> {
+        let name = "normalise";
+        let x = self.matrix(name, "x", x.handle)?;
+        let scale = self.column((name, "scale"), scale, (x.row_len(), 1.0))?;
+        let shift = self.column((name, "shift"), shift, (x.row_len(), 0.0))?;
+        let row = |i: usize| {
+            let h = of_one_scale(x.row(i), by).0;
+            pairwise(&pairwise(&h, &scale, |h, scale| h * scale), &shift, |y, shift| y + shift)
+        };
+        self.fill(name, into, x.rows(), &(0..x.rows()).flat_map(row).collect::<Vec<f64>>())
+    }
+
+    fn normalise_backward(
+        &self,
+        x: &RawMatrix,
+        by: RowScale,
+        scale: Option<&Matrix>,
+        grad: &RawMatrix,
+        into: &RawOut,
+    ) -> Result<()> {
+        let name = "normalise-backward";
+        let x = self.matrix(name, "x", x.handle)?;
+        let grad = self.like(name, "grad", grad, &x.shape)?;
+        let scale = self.column((name, "scale"), scale, (x.row_len(), 1.0))?;
+        let row = |i: usize| {
+            let (h, divisor, varies) = of_one_scale(x.row(i), by);
+            let d = pairwise(grad.row(i), &scale, |g, scale| g * scale);
+            let count = if let RowScale::Length(_) = by { 1.0 } else { h.len() as f64 };
+            let along: f64 = h.iter().zip(&d).map(|(h, d)| h * d).sum();
+            let along = if varies { along / count } else { 0.0 };
+            let middle = if let RowScale::Layer(_) = by { d.iter().sum::<f64>() / count } else { 0.0 };
+            pairwise(&d, &h, |d, h| (d - middle - h * along) / divisor)
+        };
+        self.fill(name, into, x.rows(), &(0..x.rows()).flat_map(row).collect::<Vec<f64>>())
     }
 
     fn scatter_sum(&self, x: &RawMatrix, rows: &RawIds, into: &RawOut) -> Result<()> {
@@ -318,6 +439,40 @@ impl Store {
         let grad = self.like(name, "grad", grad, &x.shape)?;
         self.fill(name, into, x.rows(), &pairwise(&x.values, &grad.values, |x, g| g * of(by, x).1))
     }
+}
+
+/// Part `of` of `features` values of row `row`.
+fn part(x: &Dense, (row, of): (usize, usize), features: usize) -> &[f64] {
+    &x.row(row)[of * features..(of + 1) * features]
+}
+
+/// The shares of all tokens that a token sees, by one head.
+fn shares(x: &Dense, by: Attention, (t, head): (usize, usize), features: usize) -> Vec<f64> {
+    let (heads, group) = (by.heads as usize, by.group as usize);
+    let seen = if by.causal { t % group + 1 } else { group };
+    let q = part(x, (t, head), features);
+    let score = |u: usize| {
+        let k = part(x, (t - t % group + u, heads + head), features);
+        f64::from(by.scale) * q.iter().zip(k).map(|(q, k)| q * k).sum::<f64>()
+    };
+    let scores: Vec<f64> = (0..seen).map(score).collect();
+    let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let powers: Vec<f64> = scores.iter().map(|s| (s - largest).exp()).collect();
+    let sum: f64 = powers.iter().sum();
+    powers.iter().map(|p| p / sum).collect()
+}
+
+/// h of a row, its divisor, and whether that depends on the row.
+fn of_one_scale(u: &[f64], by: RowScale) -> (Vec<f64>, f64, bool) {
+    let count = u.len() as f64;
+    let mean = if let RowScale::Layer(_) = by { u.iter().sum::<f64>() / count } else { 0.0 };
+    let squares: f64 = u.iter().map(|u| (u - mean) * (u - mean)).sum();
+    let (divisor, varies) = match by {
+        RowScale::Layer(e) | RowScale::Rms(e) => ((squares / count + f64::from(e)).sqrt(), true),
+        RowScale::Length(e) => (squares.sqrt().max(f64::from(e)), squares.sqrt() > f64::from(e)),
+        RowScale::None => (1.0, false),
+    };
+    (u.iter().map(|u| (u - mean) / divisor).collect(), divisor, varies)
 }
 
 fn finite(name: &str, scale: f32) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The derivatives of operations of interface `dense`.
 
-use super::rules::{held, none, rows};
-use super::walk::{Walk, flat};
+use super::rules::{held, none, rows, rows_or_parameter};
+use super::walk::{Walk, flat, multiplied};
 use super::{Tape, refuse};
 use crate::compose::scratch;
 use crate::dense;
@@ -58,6 +58,33 @@ impl Tape {
                     scratch(x.extents(), |into| dense::softmax_backward(&y, &g, scale, into))
                 })
             }
+            Op::Normalise { x, by, scale, shift, into } => {
+                let from = [Some(x), scale, shift].map(|m| self.maybe(m));
+                rows("normalise", "x", from[0])?;
+                rows_or_parameter("normalise", "scale", from[1])?;
+                rows_or_parameter("normalise", "shift", from[2])?;
+                let (x, scale, shift) = (held(x), scale.map(held), shift.map(held));
+                self.rows_step(into, &from, move |walk, g| {
+                    let g = g.reshape(x.extents())?;
+                    if let Some(scale) = scale.as_ref().filter(|scale| walk.wants(scale)) {
+                        let h = scratch(x.extents(), |into| dense::normalise(&x, by, None, None, into))?;
+                        walk.add_row("normalise", scale, multiplied(&g, &h)?)?;
+                    }
+                    if let Some(shift) = &shift {
+                        walk.add_row("normalise", shift, g.shared(0))?;
+                    }
+                    if walk.wants(&x) {
+                        let dx = scratch(x.extents(), |into| {
+                            dense::normalise_backward(&x, by, scale.as_ref(), &g, into)
+                        })?;
+                        walk.add(&x, dx);
+                    }
+                    Ok(())
+                })
+            }
+            Op::Attend { x, by, into } => self.of_one("attend", x, into, move |x, g| {
+                scratch(x.extents(), |into| dense::attend_backward(x, by, &g, into))
+            }),
             Op::Patches { x, by, into } => self.of_one("patches", x, into, move |x, g| {
                 scratch(x.extents(), |into| dense::patches_sum(&g, by, into))
             }),
@@ -76,6 +103,8 @@ impl Tape {
             }
             Op::SoftmaxBackward { y: x, grad, .. }
             | Op::PoolBackward { x, grad, .. }
+            | Op::AttendBackward { x, grad, .. }
+            | Op::NormaliseBackward { x, grad, .. }
             | Op::SmoothedBackward { x, grad, .. } => {
                 none("a backward operation", &[self.of(x), self.of(grad)], SECOND)
             }

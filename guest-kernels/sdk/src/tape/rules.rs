@@ -108,7 +108,7 @@ pub(super) fn rows(operation: &str, operand: &str, of: Operand) -> Result<()> {
 }
 
 /// An operand must be a matrix by rows or made of parameters.
-fn rows_or_parameter(operation: &str, operand: &str, of: Operand) -> Result<()> {
+pub(super) fn rows_or_parameter(operation: &str, operand: &str, of: Operand) -> Result<()> {
     if of.kind == Kind::Parameter { Ok(()) } else { rows(operation, operand, of) }
 }
 
@@ -128,7 +128,7 @@ impl Walk<'_> {
     }
 
     /// Adds the sum of the rows of t to the gradient of b, one row of t's extents or a vector.
-    fn add_row(&mut self, operation: &str, b: &Matrix, t: Matrix) -> Result<()> {
+    pub(super) fn add_row(&mut self, operation: &str, b: &Matrix, t: Matrix) -> Result<()> {
         if !self.wants(b) {
             return Ok(());
         }
@@ -415,7 +415,7 @@ impl Tape {
         }
     }
 
-    fn maybe(&self, x: Option<&Matrix>) -> Operand {
+    pub(super) fn maybe(&self, x: Option<&Matrix>) -> Operand {
         x.map_or(Operand { kind: Kind::Rows, tracked: false, wanted: false }, |x| self.of(x))
     }
 

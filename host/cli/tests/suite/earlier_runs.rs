@@ -15,6 +15,8 @@ const RUNS: [&str; 7] = ["char-lm", "columns", "gcn", "leaky-relu", "links", "ow
 /// Half-done runs of batches, whose gradients are summed along another tree since. They end with
 /// the model of the unbroken run up to rounding.
 const OTHER_TREE: [&str; 2] = ["char-lm", "owned"];
+/// Runs with layer norm and self-attention, whose sums have another order since.
+const OTHER_SUMS: [&str; 1] = ["char-lm"];
 /// Largest difference of a predicted number, relative to the larger of it and 1. Scaling of columns has
 /// become more exact since 0.1.0.
 const TOLERANCE: f64 = 1e-5;
@@ -113,7 +115,7 @@ fn finished_runs_are_evaluated_predicted_shown_and_reported() {
         let expected = earlier.expected(name);
         let evaluation = earlier.json(&["eval", name, "--json"]);
         assert_eq!(evaluation["model_digest"], expected["model_digest"], "{name}");
-        assert_eq!(evaluation["reproduced"], true, "{name}: {evaluation}");
+        assert_eq!(evaluation["reproduced"], !OTHER_SUMS.contains(&name), "{name}: {evaluation}");
         for metric in ["val_metric", "test_metric"] {
             let value = |of: &Value| of[metric].as_f64();
             match (value(&evaluation), value(&expected)) {

@@ -9,14 +9,16 @@ use eciton_tensor::ops::masked::{self, Runs};
 use eciton_tensor::ops::patches::{self, Windows};
 use eciton_tensor::ops::permute;
 use eciton_tensor::ops::pool::{self, Pool};
+use eciton_tensor::ops::product::{self, Attention, Scratch};
 use eciton_tensor::ops::prologue::Prologue;
+use eciton_tensor::ops::row_scale::{self, Affine, RowScale};
 use eciton_tensor::ops::rows::Reduction;
 use eciton_tensor::ops::smooth::{self, Smooth};
 use eciton_tensor::ops::sparse;
 use eciton_tensor::{SparseRows, View, ViewMut};
 
 use super::{Done, shape_error};
-use crate::state::{Failure, State};
+use crate::state::{Failure, State, limit};
 
 /// Window of a convolution or pooling operation, with the values that the kernel passes.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +27,15 @@ pub(crate) struct Window {
     pub stride: u32,
     pub padding: u32,
     pub dilation: u32,
+}
+
+/// Extents of an attention, with the values that the kernel passes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attended {
+    pub heads: u32,
+    pub group: u32,
+    pub causal: bool,
+    pub scale: f32,
 }
 
 impl Window {
@@ -158,6 +169,115 @@ impl State {
             masked::softmax_backward(y, grad, columns, scale, out);
             Ok(())
         })
+    }
+
+    /// Computes `into` = scale h + shift, where h is each row of x, normalised by `by`.
+    pub(crate) fn normalise(
+        &mut self,
+        x: u32,
+        by: RowScale,
+        [scale, shift]: [Option<u32>; 2],
+        into: u32,
+    ) -> Done {
+        let op = "normalise";
+        check_row_scale(op, by)?;
+        let x = self.any_rows(op, x)?;
+        let view = x.view();
+        let of = |name, column: Option<u32>| {
+            column.map(|column| self.vector(op, name, column, view.columns())).transpose()
+        };
+        let (scale, shift) = (of("scale", scale)?, of("shift", shift)?);
+        self.write_values(op, into, (view.rows(), view.columns()), |_, out| {
+            row_scale::forward(view, by, Affine { scale: scale.as_deref(), shift: shift.as_deref() }, out);
+            Ok(())
+        })
+    }
+
+    /// Computes `into` = the gradient of the operand x of `normalise`. `grad` is the gradient of its
+    /// result.
+    pub(crate) fn normalise_backward(
+        &mut self,
+        x: u32,
+        by: RowScale,
+        scale: Option<u32>,
+        grad: u32,
+        into: u32,
+    ) -> Done {
+        let op = "normalise-backward";
+        check_row_scale(op, by)?;
+        self.same_shape(op, "grad", grad, x)?;
+        let (x, grad) = (self.any_rows(op, x)?, self.dense(op, grad)?);
+        let (view, grad) = (x.view(), grad.view());
+        let scale = scale.map(|scale| self.vector(op, "scale", scale, view.columns())).transpose()?;
+        self.write_values(op, into, (view.rows(), view.columns()), |_, out| {
+            row_scale::backward(view, by, scale.as_deref(), grad, out);
+            Ok(())
+        })
+    }
+
+    /// Returns the extents of an attention among rows [Q | K | V] of the shape `shape`, and the number of
+    /// values of a result row.
+    fn attention(op: &str, shape: &[u32], by: Attended) -> Result<(Attention, usize), Failure> {
+        let Attended { heads, group, causal, scale } = by;
+        check_scale(op, scale)?;
+        let wide = shape.iter().skip(1).map(|&e| e as usize).product::<usize>();
+        let rows = shape.first().copied().unwrap_or(0);
+        let parts = (heads as usize).saturating_mul(3);
+        match (wide.checked_rem(parts), rows.checked_rem(group)) {
+            (Some(0), Some(0)) if wide > 0 => {
+                let (heads, group) = (heads as usize, group as usize);
+                Ok((Attention { heads, features: wide / parts, group, causal, scale }, wide / 3))
+            }
+            _ => Err(Failure::Argument(format!(
+                "{op}: x has {rows} rows of {wide} values, but must have whole sequences of {group} rows, and queries, keys and values of {heads} heads in each row"
+            ))),
+        }
+    }
+
+    /// Returns the working memory of products, if that of an attention does not exceed the limit of the
+    /// task. It must be put back.
+    fn attention_room(&mut self, rows: usize, group: usize) -> Result<Scratch, Failure> {
+        // Without rows, no group has memory.
+        let values = if rows == 0 { 0 } else { product::attention_values(group) as u64 };
+        let asked = self.scratch_bytes.saturating_add(4 * values);
+        limit("matrix-bytes", "bytes", self.limits.matrix_bytes, asked)?;
+        Ok(std::mem::take(&mut self.scratch))
+    }
+
+    /// Computes `into` = the attention of the rows x = [Q | K | V].
+    pub(crate) fn attend(&mut self, x: u32, by: Attended, into: u32) -> Done {
+        let op = "attend";
+        let (by, columns) = Self::attention(op, &self.matrix(x)?.shape(), by)?;
+        let x = self.dense(op, x)?;
+        let view = x.view();
+        self.work([view.rows(), by.group.saturating_mul(2), columns])?;
+        let mut scratch = self.attention_room(view.rows(), by.group)?;
+        let result = self.write_values(op, into, (view.rows(), columns), |_, out| {
+            product::attend(view, by, out, &mut scratch);
+            Ok(())
+        });
+        self.scratch = scratch;
+        result
+    }
+
+    /// Computes `into` = the gradient of the operand x of `attend`. `grad` is the gradient of its result.
+    pub(crate) fn attend_backward(&mut self, x: u32, by: Attended, grad: u32, into: u32) -> Done {
+        let op = "attend-backward";
+        let (by, columns) = Self::attention(op, &self.matrix(x)?.shape(), by)?;
+        let (x, grad_shape) = (self.dense(op, x)?, self.matrix(grad)?.shape());
+        let view = x.view();
+        if !super::holds(&grad_shape, view.rows(), columns) {
+            return Err(shape_error(op, "grad", vec![view.rows() as u32, columns as u32], grad_shape));
+        }
+        self.work([view.rows(), by.group.saturating_mul(5), columns])?;
+        let grad = self.dense(op, grad)?;
+        let mut scratch = self.attention_room(view.rows(), by.group)?;
+        let result = self.write_values(op, into, (view.rows(), view.columns()), |_, out| {
+            product::attend_backward(view, by, grad.view(), out, &mut scratch);
+            Ok(())
+        });
+        self.scratch = scratch;
+        result
     }
 
     /// Computes `into[v]` = the sum of the rows i of x with `rows[i] = v`, in the fixed order of
@@ -311,6 +431,19 @@ fn last_extent(op: &str, operand: &str, shape: &[u32]) -> Result<usize, Failure>
     match shape {
         [_, .., last] => Ok(*last as usize),
         _ => Err(shape_error(op, &format!("{operand} (two to four extents)"), vec![0, 0], shape.to_vec())),
+    }
+}
+
+fn check_row_scale(op: &str, by: RowScale) -> Done {
+    match by {
+        RowScale::Layer(least) | RowScale::Rms(least) | RowScale::Length(least)
+            if !(least.is_finite() && least >= 0.0) =>
+        {
+            Err(Failure::Argument(format!(
+                "{op}: the least value is {least}, but must be finite and at least 0"
+            )))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
 /// Number of values that are processed together.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Division of a row into runs over which softmax is computed. A run is one row of a p x q matrix,
 /// such as the attention scores of one query.
@@ -33,7 +33,7 @@ impl Runs {
 }
 
 #[inline(always)]
-fn halved(mut lanes: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
+pub(super) fn halved(mut lanes: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
     let mut width = LANES / 2;
     while width > 0 {
         for l in 0..width {
@@ -47,7 +47,7 @@ fn halved(mut lanes: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
 /// Returns a chunk of a slice, starting at index `start`. Positions beyond the end of the slice
 /// have the value `filler`.
 #[inline(always)]
-fn chunk(from: &[f32], start: usize, filler: f32) -> [f32; LANES] {
+pub(super) fn chunk(from: &[f32], start: usize, filler: f32) -> [f32; LANES] {
     match from[start..].first_chunk::<LANES>() {
         Some(whole) => *whole,
         None => {
@@ -146,6 +146,93 @@ fn backward_body<const _FMA: bool>(
             let sum = halved(sums, |a, b| a + b);
             for ((to, &y), &grad) in to.iter_mut().zip(y).zip(grad) {
                 *to = scale * (y * (grad - sum));
+            }
+        }
+    }
+}
+
+/// Consecutive runs of values, each of which is as long as the one before, or one value longer. They start
+/// `stride` values apart, which is a multiple of [`LANES`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Growing {
+    pub stride: usize,
+    pub count: usize,
+    /// Length of the first run.
+    pub first: usize,
+    /// True if each further run is one value longer.
+    pub grows: bool,
+}
+
+impl Growing {
+    /// Returns the start of run `at`, its length, and the length with a whole last chunk.
+    #[inline(always)]
+    fn run(self, at: usize) -> (usize, usize, usize) {
+        let length = self.first + if self.grows { at } else { 0 };
+        (at * self.stride, length, length.next_multiple_of(LANES))
+    }
+}
+
+dispatch! {
+    /// Computes to = softmax(scale from) for each run, and zeros up to a whole chunk. The bits are those of
+    /// [`softmax`]. All chunks are whole, so that no values are copied one by one.
+    pub(super) fn softmax_runs(from: &[f32], runs: Growing, scale: f32, to: &mut [f32]) = softmax_runs_body
+}
+
+#[inline(always)]
+fn softmax_runs_body<const _FMA: bool>(from: &[f32], runs: Growing, scale: f32, to: &mut [f32]) {
+    for at in 0..runs.count {
+        let (start, length, whole) = runs.run(at);
+        let from = from[start..start + whole].as_chunks::<LANES>().0;
+        let to = to[start..start + whole].as_chunks_mut::<LANES>().0;
+        let mut largest = [f32::NEG_INFINITY; LANES];
+        for (at, values) in from.iter().enumerate() {
+            for l in 0..LANES {
+                let value = if at * LANES + l < length { scale * values[l] } else { f32::NEG_INFINITY };
+                largest[l] = larger(largest[l], value);
+            }
+        }
+        let largest = halved(largest, larger);
+        let mut sums = [0.0; LANES];
+        for ((at, values), to) in from.iter().enumerate().zip(&mut *to) {
+            for l in 0..LANES {
+                let power = exp(scale * values[l] - largest);
+                to[l] = if at * LANES + l < length { power } else { 0.0 };
+                sums[l] += to[l];
+            }
+        }
+        let inverse = 1.0 / halved(sums, |a, b| a + b);
+        for to in to {
+            for to in to {
+                *to *= inverse;
+            }
+        }
+    }
+}
+
+dispatch! {
+    /// Computes to = the gradient of the values of each run, like [`softmax_backward`], and zeros up to a
+    /// whole chunk.
+    pub(super) fn softmax_runs_backward(y: &[f32], grad: &[f32], runs: Growing, scale: f32, to: &mut [f32]) = runs_backward_body
+}
+
+#[inline(always)]
+fn runs_backward_body<const _FMA: bool>(y: &[f32], grad: &[f32], runs: Growing, scale: f32, to: &mut [f32]) {
+    for at in 0..runs.count {
+        let (start, length, whole) = runs.run(at);
+        let y = y[start..start + whole].as_chunks::<LANES>().0;
+        let grad = grad[start..start + whole].as_chunks::<LANES>().0;
+        let to = to[start..start + whole].as_chunks_mut::<LANES>().0;
+        let mut sums = [0.0; LANES];
+        for ((at, y), grad) in y.iter().enumerate().zip(grad) {
+            for l in 0..LANES {
+                sums[l] += if at * LANES + l < length { y[l] * grad[l] } else { 0.0 };
+            }
+        }
+        let sum = halved(sums, |a, b| a + b);
+        for (((at, y), grad), to) in y.iter().enumerate().zip(grad).zip(to) {
+            for l in 0..LANES {
+                let slope = scale * (y[l] * (grad[l] - sum));
+                to[l] = if at * LANES + l < length { slope } else { 0.0 };
             }
         }
     }

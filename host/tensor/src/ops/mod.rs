@@ -13,6 +13,7 @@ pub mod permute;
 pub mod pool;
 pub mod product;
 pub mod prologue;
+pub mod row_scale;
 pub mod rows;
 pub mod smooth;
 pub mod softmax;

@@ -8,12 +8,14 @@
 #![allow(unsafe_code)]
 
 mod atoms;
+mod attend;
 mod batched;
 mod narrow;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 mod tree;
 
+pub use attend::{Attention, attend, attend_backward, attention_values};
 pub use batched::{Factor, batched};
 pub use tree::Tree;
 
@@ -59,6 +61,7 @@ pub struct Scratch {
     /// bias after it.
     trees: [Tree; 3],
     batched: Vec<f32>,
+    attended: attend::Attended,
     pub(crate) stored: Vec<f32>,
     pub(crate) sparse_sums: Tree,
     pub(crate) kept: super::kept::Kept,
@@ -113,6 +116,26 @@ impl<'s> Laid<'s> {
         }
         let (row, column) = if transpose { (1, w.stride()) } else { (w.stride(), 1) };
         Self::Wide { w, row, column }
+    }
+
+    /// Returns the weight without the rows from `rows` on. A product takes them from the width of x
+    /// where the layout does not tell.
+    fn first_rows(self, rows: usize) -> Self {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Tiles(w) => Self::Tiles(w.slice(0, rows)),
+            other => other,
+        }
+    }
+
+    /// Returns the weight without the columns from `columns` on. A narrow weight keeps all of them,
+    /// because their number selects its layout.
+    fn first_columns(self, columns: usize) -> Self {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Tiles(w) => Self::Tiles(w.columns_from(0, columns)),
+            other => other,
+        }
     }
 
     /// Computes out = x w. If `accumulate` is true, the product is added to out.

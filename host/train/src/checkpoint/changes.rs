@@ -6,7 +6,7 @@
 
 /// Descriptions of all changes since Eciton 0.1.0 that affect results, oldest first. Each of them
 /// is also in CHANGELOG.md.
-pub(crate) const CHANGES: [&str; 6] = [
+pub(crate) const CHANGES: [&str; 7] = [
     "edges: weights of repeated edges are added, entries of weight 0 are not edges, and data.self_loops \
      applies to self-loops",
     "scaling: with data.normalise_features = \"columns\", means and standard deviations are computed in f64",
@@ -15,6 +15,8 @@ pub(crate) const CHANGES: [&str; 6] = [
     "norms: moments of norm = \"batch\" and \"pair\" are merged from blocks of rows, and evaluations with \
      norm = \"batch\" use running moments",
     "empty rounds: a batch without a training row is no update of the weights",
+    "sums over rows: those of layer norm, RMS norm and lengths, and of the squared gradients of \
+     optimiser.clip_norm, are added in 16 lanes; gradients of self-attention are added by blocks of 32 tokens",
 ];
 
 /// Returns the changes that were made after a checkpoint was written. `known` is the number of

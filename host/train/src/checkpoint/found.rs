@@ -19,7 +19,7 @@ use super::point::Point;
 use super::saver::{Beginning, Saver, Written};
 use super::{CONFIG, FORMAT, FORMATS, Fingerprint, METRICS, RUN, RunRecord, SEEDS, VERSIONS};
 use crate::error::{Error, Result};
-use crate::kernels::same_results;
+use crate::kernels::continues;
 use eciton_types::Round;
 
 /// Maximum number of seeds of a resumed run, which is also the limit of `eciton train`.
@@ -240,7 +240,7 @@ impl Found {
         }
         for (name, then) in &then.kernels {
             let now = versions.kernels.get(name);
-            if !same_results(name, then, now) {
+            if !continues(name, then, now) {
                 let short = |digest: &str| digest.chars().take(12).collect::<String>();
                 let now = now.map_or("missing".to_owned(), |now| short(now));
                 differences.push(format!("kernel {name} was {} and is now {now}", short(then)));

@@ -420,11 +420,17 @@ fn missing(number: u32) -> String {
 }
 
 /// Adds the squared values of a gradient to `sum`, row by row and without padding. The square of an
-/// f32 is exact in f64 and cannot overflow.
+/// f32 is exact in f64 and cannot overflow. The values of a row are added in 16 lanes.
 fn squares(sum: f64, gradient: &[f32], columns: usize) -> f64 {
-    let rows = gradient.chunks(stride_for(columns).max(1));
-    let values = rows.flat_map(|row| row.iter().take(columns));
-    values.fold(sum, |sum, &value| sum + f64::from(value) * f64::from(value))
+    gradient.chunks(stride_for(columns).max(1)).fold(sum, |sum, row| {
+        let mut lanes = [0.0; 16];
+        for values in row[..columns.min(row.len())].chunks(lanes.len()) {
+            for (lane, &value) in lanes.iter_mut().zip(values) {
+                *lane += f64::from(value) * f64::from(value);
+            }
+        }
+        sum + lanes.iter().sum::<f64>()
+    })
 }
 
 /// Returns the factor that scales gradients with the L2 norm `norm` down to `clip_norm`. Returns
