@@ -43,7 +43,7 @@ fn a_run_on_a_function_has_the_bits_of_a_run_here() {
         &["cora", "--recipe", "gat", "--epochs", "3", "--seeds", "2"],
         &["store", "--model", "sage", "--epochs", "3"],
         &["made", "--epochs", "3"],
-        &["text.txt", "--recipe", "char-lm", "--epochs", "1", "--batch", "128"],
+        &["text.txt", "--recipe", "char-lm", "--epochs", "1", "--batch", "128", "--micro", "2"],
         &["cora", "--epochs", "3", "--kernel", "linear=own.wasm"],
     ];
     for run in runs {
