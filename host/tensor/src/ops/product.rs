@@ -10,6 +10,7 @@
 mod atoms;
 mod attend;
 mod batched;
+mod lines;
 mod narrow;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
@@ -18,6 +19,8 @@ mod tree;
 pub use attend::{Attention, attend, attend_backward, attention_values};
 pub use batched::{Factor, batched};
 pub use tree::Tree;
+
+use lines::Lines;
 
 use super::activation::Activation;
 use super::permute::{Lies, transpose as transpose_block};
@@ -55,7 +58,7 @@ fn is_narrow(k: usize, n: usize) -> bool {
 #[derive(Debug, Default)]
 pub struct Scratch {
     rows: Vec<f32>,
-    packed: Vec<f32>,
+    packed: Lines,
     grad_rows: Vec<f32>,
     /// Summation trees for the gradients of the weight, of the bias before the product, and of the
     /// bias after it.
@@ -69,13 +72,13 @@ pub struct Scratch {
 
 /// Copies the rows of `w`, or of its transpose, to rows of exactly `lanes` values, padded with
 /// zeros.
-fn pack<'s>(w: View<'s>, transpose: bool, lanes: usize, into: &'s mut Vec<f32>) -> &'s [f32] {
+fn pack<'s>(w: View<'s>, transpose: bool, lanes: usize, into: &'s mut Lines) -> &'s [f32] {
     if !transpose && w.stride() == lanes && w.data().len() >= w.rows() * lanes {
         return w.data();
     }
     let (k, n) = if transpose { (w.columns(), w.rows()) } else { (w.rows(), w.columns()) };
-    into.clear();
-    into.resize(k * lanes, 0.0);
+    let into = into.take(k * lanes);
+    into.fill(0.0);
     if transpose {
         let (at, to) = (Lies { first: 0, stride: w.stride() }, Lies { first: 0, stride: lanes });
         transpose_block((w.data(), at), (w.rows(), w.columns()), (into, to));
@@ -92,24 +95,21 @@ fn pack<'s>(w: View<'s>, transpose: bool, lanes: usize, into: &'s mut Vec<f32>) 
 enum Laid<'s> {
     /// k rows of n values, padded to whole vector lanes.
     Narrow(&'s [f32]),
-    /// The weight or its transpose, for routines with 512-bit registers.
+    /// The weight in panels, for routines with 512-bit registers.
     #[cfg(target_arch = "x86_64")]
-    Tiles(View<'s>),
+    Tiles(tiles::Right<'s>),
     /// The weight in its original layout, with the distances between rows and between columns.
     Wide { w: View<'s>, row: usize, column: usize },
 }
 
 impl<'s> Laid<'s> {
-    /// Brings `w` or its transpose into the layout of its product routine. Values that must be
-    /// moved are copied to `packed`.
-    fn new(w: View<'s>, transpose: bool, packed: &'s mut Vec<f32>) -> Self {
+    /// Brings `w` or its transpose into the layout of its product routine, for a product with `rows` rows.
+    /// Values that must be moved are copied to `packed`.
+    fn new(w: View<'s>, transpose: bool, rows: usize, packed: &'s mut Lines) -> Self {
         let (k, n) = if transpose { (w.columns(), w.rows()) } else { (w.rows(), w.columns()) };
         #[cfg(target_arch = "x86_64")]
         if tiles::available() {
-            return Self::Tiles(match transpose {
-                true => View::padded(pack(w, true, lanes(n), packed), k, n, lanes(n)),
-                false => w,
-            });
+            return Self::Tiles(tiles::Right::new(w, transpose, rows, packed));
         }
         if is_narrow(k, n) {
             return Self::Narrow(pack(w, transpose, lanes(n), packed));
@@ -123,7 +123,7 @@ impl<'s> Laid<'s> {
     fn first_rows(self, rows: usize) -> Self {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Tiles(w) => Self::Tiles(w.slice(0, rows)),
+            Self::Tiles(w) => Self::Tiles(w.first_rows(rows)),
             other => other,
         }
     }
@@ -133,7 +133,7 @@ impl<'s> Laid<'s> {
     fn first_columns(self, columns: usize) -> Self {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Tiles(w) => Self::Tiles(w.columns_from(0, columns)),
+            Self::Tiles(w) => Self::Tiles(w.first_columns(columns)),
             other => other,
         }
     }
@@ -167,7 +167,7 @@ pub fn matmul(
 ) {
     let (k, n) = if transpose_w { (w.columns(), w.rows()) } else { (w.rows(), w.columns()) };
     debug_assert!(x.columns() == k && out.columns() == n && out.rows() == x.rows());
-    Laid::new(w, transpose_w, &mut scratch.packed).multiply(x, accumulate, out);
+    Laid::new(w, transpose_w, x.rows(), &mut scratch.packed).multiply(x, accumulate, out);
 }
 
 fn wide(
@@ -221,7 +221,7 @@ pub fn linear(
     }
     let k = x.columns();
     let Scratch { rows, packed, .. } = scratch;
-    let w = Laid::new(w, false, packed);
+    let w = Laid::new(w, false, x.rows(), packed);
     rows.resize(rows.len().max(BLOCK_ROWS.min(x.rows()) * k), 0.0);
     let mut i = 0;
     while i < x.rows() {
@@ -267,7 +267,8 @@ pub fn linear_backward(
     tree_w.begin(k * lanes(m));
     tree_before.begin(k);
     tree_after.begin(m);
-    let transposed = (grad_x.is_some() || before_bias.is_some()).then(|| Laid::new(w, true, packed));
+    let transposed =
+        (grad_x.is_some() || before_bias.is_some()).then(|| Laid::new(w, true, x.rows(), packed));
     let identity = before.is_identity();
     for (p, part) in grid.parts().iter().enumerate() {
         for run in runs(&part.atoms) {
@@ -378,9 +379,9 @@ impl Run<'_> {
 
     /// Adds u^T d of each atom to the sum of the atom's group. u and d contain the rows of the run.
     fn products(&self, u: View<'_>, d: View<'_>, tree: &mut Tree) {
-        let (first, end) = self.rows();
+        let first = self.rows().0;
         let stride = lanes(d.columns());
-        if self.atoms.len() > 1 && end - first < LARGE_ATOM * self.atoms.len() {
+        if self.atoms.len() > 1 {
             let atoms: Vec<usize> = self.atoms.iter().map(|atom| atom.rows.len()).collect();
             if transposed_atoms(u, d, &atoms, tree.group(), stride) {
                 return;
@@ -449,15 +450,16 @@ fn is_narrow_gradient(k: usize, m: usize) -> bool {
 
 /// Adds u^T d of each atom to `sums`, atom by atom. `atoms` lists the number of rows of each atom,
 /// and `sums` has k rows of `stride` values. Returns false, and does nothing, if this processor has
-/// no routine for it.
+/// no routine for atoms of this size.
 fn transposed_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available() {
-        tiles::transposed_atoms(u, d, atoms, sums, stride);
+        tiles::transposed(u, d, atoms, sums, stride);
         return true;
     }
     // Without fused multiply-adds, a wide product may use another library, which has them.
-    let chains = adds_chains(u.columns(), d.columns()) && level() != Level::Portable;
+    let small = d.rows() < LARGE_ATOM * atoms.len();
+    let chains = small && adds_chains(u.columns(), d.columns()) && level() != Level::Portable;
     if chains {
         atoms::transposed(u, d, atoms, sums, stride);
     }
@@ -470,7 +472,7 @@ pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     let (k, m) = (u.columns(), d.columns());
     #[cfg(target_arch = "x86_64")]
     if tiles::available() {
-        return tiles::transposed(u, d, sums, lanes(m));
+        return tiles::transposed(u, d, &[u.rows()], sums, lanes(m));
     }
     if !is_narrow_gradient(k, m) {
         let mut out = ViewMut::padded(sums, k, m, lanes(m));

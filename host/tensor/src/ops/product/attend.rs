@@ -5,6 +5,7 @@
 //! are dV = P^T dY, dS = scale P (dY V^T - sum over a row of P dY V^T), dQ = dS K and dK = dS^T Q.
 
 use super::super::masked::{Growing, LANES, softmax_runs, softmax_runs_backward};
+use super::lines::Lines;
 use super::{Laid, Scratch, lanes, transposed_product};
 use crate::view::{View, ViewMut};
 
@@ -39,7 +40,7 @@ struct Tokens {
 #[derive(Debug, Default)]
 pub(super) struct Attended {
     values: Vec<f32>,
-    packed: [Vec<f32>; 3],
+    packed: [Lines; 3],
 }
 
 impl Attention {
@@ -107,8 +108,8 @@ pub fn attend(x: View<'_>, by: Attention, out: &mut ViewMut<'_>, scratch: &mut S
         let sequence = x.slice(start, group);
         for head in 0..heads {
             let (q, k, v) = (by.of(sequence, head, 0), by.of(sequence, head, 1), by.of(sequence, head, 2));
-            let keys = Laid::new(k, true, of_keys);
-            let v = Laid::new(v, false, of_values);
+            let keys = Laid::new(k, true, group, of_keys);
+            let v = Laid::new(v, false, group, of_values);
             for tokens in by.blocks() {
                 let Tokens { first, count, seen } = tokens;
                 by.shares(q, keys, tokens, [scores, shares]);
@@ -150,8 +151,8 @@ pub fn attend_backward(
         for head in 0..heads {
             let (q, k, v) = (by.of(sequence, head, 0), by.of(sequence, head, 1), by.of(sequence, head, 2));
             let d = grad.columns_from(head * features, features);
-            let (keys, v) = (Laid::new(k, true, of_keys), Laid::new(v, true, of_values));
-            let k = Laid::new(k, false, of_rows);
+            let (keys, v) = (Laid::new(k, true, group, of_keys), Laid::new(v, true, group, of_values));
+            let k = Laid::new(k, false, group, of_rows);
             dk.fill(0.0);
             dv.fill(0.0);
             for tokens in by.blocks() {

@@ -54,7 +54,7 @@ pub fn batched(
                     let mut turned = std::mem::take(&mut scratch.rows);
                     turned.resize(turned.len().max(p * r), 0.0);
                     let mut product = ViewMut::new(&mut turned[..p * r], r, p);
-                    Laid::new(a_at, false, &mut scratch.packed).multiply(b_at, false, &mut product);
+                    Laid::new(a_at, false, r, &mut scratch.packed).multiply(b_at, false, &mut product);
                     for (i, to) in to.chunks_exact_mut(r.max(1)).enumerate() {
                         for (j, to) in to.iter_mut().enumerate() {
                             let value = turned[j * p + i];
@@ -65,7 +65,7 @@ pub fn batched(
                 }
                 (true, false, turned) => {
                     let mut to = ViewMut::new(to, p, r);
-                    Laid::new(b_at, turned, &mut scratch.packed).multiply(a_at, accumulate, &mut to);
+                    Laid::new(b_at, turned, p, &mut scratch.packed).multiply(a_at, accumulate, &mut to);
                 }
             }
         }

@@ -15,6 +15,8 @@ use std::arch::x86_64::{
 
 use std::cell::Cell;
 
+use super::lines::Lines;
+use crate::ops::permute::{Lies, transpose as transpose_block};
 use crate::simd::{Level, level};
 use crate::view::{View, ViewMut};
 
@@ -29,30 +31,18 @@ const DEPTH: usize = 1024;
 /// cache while all panels of the right factor are processed.
 const BLOCK_VALUES: usize = 1 << 16;
 
-/// Minimum number of rows of the left factor for which a panel of the right factor is copied.
+/// Number of columns of the right factor that are processed at a time.
+const COLUMNS: usize = 512;
+/// Minimum number of rows of the left factor for which the right factor is copied.
 const PACKED_ROWS: usize = 128;
 
-/// Maximum number of rows of atoms that are processed together. 32 columns of these rows fit into
-/// the first-level cache.
+/// Maximum number of rows of atoms that are processed together. A panel of these rows fits into the
+/// first-level cache.
 const ATOMS_ROWS: usize = 64;
-
-/// Copy of a few columns of a matrix, whose rows are aligned to cache lines.
-#[repr(align(64))]
-struct Panel([f32; ATOMS_ROWS * 2 * LANES]);
-
-/// A cache line of values.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "read as a slice of values")] [f32; LANES]);
-
 thread_local! {
-    /// Memory for a panel of the right factor, which the products of a thread reuse.
-    static ROOM: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
-}
-
-/// Returns the memory for panels, if the right factor is multiplied with enough rows to be copied.
-fn take_room(rows: usize) -> Option<Vec<Line>> {
-    (rows >= PACKED_ROWS).then(|| ROOM.take())
+    /// Memory for panels of the right factor of a transposed product, which the products of a
+    /// thread reuse.
+    static ROOM: Cell<Lines> = Cell::default();
 }
 
 /// Returns true if this processor has 512-bit registers.
@@ -76,134 +66,164 @@ struct Target {
     accumulate: bool,
 }
 
+/// Right factor of shape `[k, m]` in the layout of [`multiply`]. Its columns are divided into panels of at
+/// most [`WIDEST`] registers.
+///
+/// If many rows are multiplied with it, its panels are copied one after the other, because rows in place
+/// are often a power of two apart. A few such rows fill a set of the first-level cache. A transposed factor,
+/// and a panel whose last register is incomplete, are always copied.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Right<'s> {
+    /// The factor in place. It is not used if all panels are copied.
+    place: View<'s>,
+    /// Copies of the panels. That of the panel from column c on starts at c k, with the original k.
+    copies: &'s [f32],
+    is_copied: bool,
+    /// Numbers of rows and columns of the original factor, from which the layout of copies follows.
+    laid: [usize; 2],
+    k: usize,
+    m: usize,
+}
+
+impl<'s> Right<'s> {
+    /// Prepares `w`, or its transpose, as the right factor for `rows` rows. Panels are copied to `room`.
+    pub(super) fn new(w: View<'s>, transpose: bool, rows: usize, room: &'s mut Lines) -> Self {
+        let [k, m] = if transpose { [w.columns(), w.rows()] } else { [w.rows(), w.columns()] };
+        // As in `multiply`.
+        assert!(available() && holds(w));
+        let is_copied = transpose
+            || rows >= PACKED_ROWS && (m > WIDEST * LANES || w.stride() > m.next_multiple_of(LANES));
+        let room = match is_copied || !m.is_multiple_of(LANES) {
+            true => room.take(k * m.next_multiple_of(LANES)),
+            false => &mut [],
+        };
+        for (column, width, mask) in panels(m).filter(|(.., mask)| is_copied || *mask != u16::MAX) {
+            let panel = &mut room[column * k..][..k * width * LANES];
+            if transpose {
+                if mask != u16::MAX {
+                    panel.fill(0.0);
+                }
+                let from = Lies { first: column * w.stride(), stride: w.stride() };
+                let to = Lies { first: 0, stride: width * LANES };
+                transpose_block((w.data(), from), (m.min(column + width * LANES) - column, k), (panel, to));
+            } else {
+                let from =
+                    Side { first: w.data()[column.min(w.data().len())..].as_ptr(), stride: w.stride() };
+                // SAFETY: the columns of the panel are columns of w, and all rows exist.
+                unsafe { pack(from, (width, mask), k, panel) };
+            }
+        }
+        Self { place: w, copies: room, is_copied, laid: [k, m], k, m }
+    }
+
+    /// Returns the factor without the rows from `rows` on.
+    pub(super) fn first_rows(self, rows: usize) -> Self {
+        Self { k: rows.min(self.k), ..self }
+    }
+
+    /// Returns the factor without the columns from `columns` on.
+    pub(super) fn first_columns(self, columns: usize) -> Self {
+        Self { m: columns.min(self.m), ..self }
+    }
+
+    /// Returns the place of the panel from `column` on, with its rows from `row` on. `mask` is that of the
+    /// original panel.
+    fn panel(&self, column: usize, row: usize) -> Side {
+        let [k, m] = self.laid;
+        let width = (m - column).div_ceil(LANES).min(WIDEST) * LANES;
+        let (values, stride, first) = match self.is_copied || m - column < width {
+            true => (self.copies, width, column * k + row * width),
+            false => (self.place.data(), self.place.stride(), row * self.place.stride() + column),
+        };
+        Side { first: values[first.min(values.len())..].as_ptr(), stride }
+    }
+}
+
 /// Computes out = x w, or adds x w to out. x has the shape `[n, k]`, w has the shape `[k, m]`, and
 /// out has the shape `[n, m]`.
-pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut ViewMut<'_>) {
-    let (n, k, m) = (x.rows(), x.columns(), w.columns());
+pub(super) fn multiply(x: View<'_>, w: Right<'_>, accumulate: bool, out: &mut ViewMut<'_>) {
+    let (n, k, m) = (x.rows(), w.k, w.m);
     // The unsafe code below relies on these conditions. Operations check the shapes that a kernel
     // passes, so a failure is a defect of this crate. It panics before memory is accessed.
-    assert!(available() && w.rows() == k && out.rows() == n && out.columns() == m);
+    assert!(available() && x.columns() == k && out.rows() == n && out.columns() == m);
     if n == 0 || m == 0 {
         return;
     }
-    let mut room = take_room(n);
-    for start in (0..k).step_by(DEPTH) {
-        let depth = DEPTH.min(k - start);
+    for (block, start) in (0..m).step_by(COLUMNS).flat_map(|c| (0..k).step_by(DEPTH).map(move |i| (c, i))) {
+        let (columns, depth) = (COLUMNS.min(m - block), DEPTH.min(k - start));
         let accumulate = accumulate || start > 0;
-        let right = w.slice(start, depth);
         let rows = (BLOCK_VALUES / depth / 24 * 24).max(24);
         for first in (0..n).step_by(rows) {
             let count = rows.min(n - first);
             let left = x.slice(first, count).columns_from(start, depth);
             let mut into = out.slice(first, count);
             // The memory of each matrix extends at least to the last column of its last row.
-            assert!(holds(left) && holds(right) && holds(into.as_view()));
+            assert!(holds(left) && holds(into.as_view()));
             let stride = into.stride();
             let left = Side { first: left.data().as_ptr(), stride: left.stride() };
-            for (column, width, mask) in panels::<WIDEST>(m) {
+            for (column, width, mask) in panels(columns) {
+                let column = block + column;
+                let right = w.panel(column, start);
                 // SAFETY: the columns of the tile are columns of w and of out, and all rows exist.
                 unsafe {
-                    let right = Side { first: right.data().as_ptr().add(column), stride: right.stride() };
-                    let right = packed(right, (width, mask), [depth, count], &mut room);
                     let first = into.data_mut().as_mut_ptr().add(column);
                     let target = Target { first, stride, mask, accumulate };
                     match width {
-                        1 => strip::<1, 24, 8, false>(left, right, target, count, depth),
-                        2 => strip::<2, 12, 4, false>(left, right, target, count, depth),
-                        3 => strip::<3, 8, 4, false>(left, right, target, count, depth),
-                        _ => strip::<4, 6, 3, false>(left, right, target, count, depth),
+                        1 => strip::<1, 24, 8>(left, right, target, count, depth),
+                        2 => strip::<2, 12, 4>(left, right, target, count, depth),
+                        3 => strip::<3, 8, 4>(left, right, target, count, depth),
+                        _ => strip::<4, 6, 4>(left, right, target, count, depth),
                     }
                 }
             }
         }
     }
-    room.into_iter().for_each(|room| ROOM.set(room));
 }
 
-/// Adds u^T d to `sums`. u has the shape `[n, k]`, d has the shape `[n, m]`, and `sums` has k rows
-/// that are `stride` values apart.
-pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usize) {
-    let (n, k, m) = (u.rows(), u.columns(), d.columns());
-    // As in `multiply`.
-    assert!(available() && d.rows() == n && holds(u) && holds(d));
-    assert!(m <= stride && (k == 0 || sums.len() >= (k - 1) * stride + m));
-    if n == 0 || m == 0 {
-        return;
-    }
-    let left = Side { first: u.data().as_ptr(), stride: u.stride() };
-    let mut room = take_room(k);
-    for (column, width, mask) in panels::<WIDEST>(m) {
-        // SAFETY: the columns of the tile are columns of d and of sums, and all rows exist.
-        unsafe {
-            let right = Side { first: d.data().as_ptr().add(column), stride: d.stride() };
-            let right = packed(right, (width, mask), [n, k], &mut room);
-            let first = sums.as_mut_ptr().add(column);
-            let target = Target { first, stride, mask, accumulate: true };
-            match width {
-                1 => strip::<1, 24, 8, true>(left, right, target, k, n),
-                2 => strip::<2, 12, 4, true>(left, right, target, k, n),
-                3 => strip::<3, 8, 4, true>(left, right, target, k, n),
-                _ => strip::<4, 6, 3, true>(left, right, target, k, n),
-            }
-        }
-    }
-    room.into_iter().for_each(|room| ROOM.set(room));
-}
-
-/// Adds u^T d of each atom to `sums`, atom by atom. `atoms` lists the number of rows of each atom.
-/// The result has the same bits as calls of [`transposed`] for each atom.
-pub(super) fn transposed_atoms(
-    u: View<'_>,
-    d: View<'_>,
-    mut atoms: &[usize],
-    sums: &mut [f32],
-    stride: usize,
-) {
+/// Adds u^T d of each atom to `sums`, atom by atom. u has the shape `[n, k]`, d has the shape
+/// `[n, m]`, and `sums` has k rows that are `stride` values apart. `atoms` lists the number of rows
+/// of each atom. Each value is the earlier sum plus one chain of multiply-adds per atom.
+pub(super) fn transposed(u: View<'_>, d: View<'_>, mut atoms: &[usize], sums: &mut [f32], stride: usize) {
     let mut first = 0;
-    while !atoms.is_empty() {
+    while let [atom, ..] = atoms {
         let mut rows = 0;
         let fit = |atom: &&usize| {
             rows += **atom;
             rows <= ATOMS_ROWS
         };
-        let count = atoms.iter().take_while(fit).count();
-        let (now, later) = atoms.split_at(count.max(1));
-        let rows = now.iter().sum();
-        let (u, d) = (u.slice(first, rows), d.slice(first, rows));
-        match count {
-            0 => transposed(u, d, sums, stride),
-            _ => block_of_atoms(u, d, now, sums, stride),
-        }
+        let count = atoms.iter().take_while(fit).count().max(1);
+        let (now, later) = atoms.split_at(count);
+        let rows: usize = now.iter().sum();
+        debug_assert!(rows >= *atom);
+        block_of_atoms(u.slice(first, rows), d.slice(first, rows), now, sums, stride);
         (first, atoms) = (first + rows, later);
     }
 }
 
-/// Computes [`transposed_atoms`] for atoms with at most [`ATOMS_ROWS`] rows together.
+/// Computes [`transposed`] for atoms and columns that are processed together.
 fn block_of_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) {
     let (n, k, m) = (u.rows(), u.columns(), d.columns());
     // As in `multiply`.
-    assert!(available() && d.rows() == n && holds(u) && holds(d));
+    assert!(available() && d.rows() == n && holds(u) && holds(d) && atoms.iter().sum::<usize>() == n);
     assert!(m <= stride && (k == 0 || sums.len() >= (k - 1) * stride + m));
-    assert!(n <= ATOMS_ROWS && atoms.iter().sum::<usize>() == n);
     let left = Side { first: u.data().as_ptr(), stride: u.stride() };
-    // Rows of `d` are often a power of two apart. A few such rows fill a set of the first-level
-    // cache, so they are copied.
-    let mut panel = Panel([0.0; ATOMS_ROWS * 2 * LANES]);
-    for (column, width, mask) in panels::<2>(m) {
-        // SAFETY: the columns of the panel are columns of d. The columns of the tile are columns of
-        // the panel and of sums. All rows exist.
+    let mut room = ROOM.take();
+    // Each atom multiplies its rows with the panel.
+    let right = Right::new(d, false, k * atoms.len(), &mut room);
+    for (column, width, mask) in panels(m) {
+        let right = right.panel(column, 0);
+        // SAFETY: the columns of the tile are columns of d and of sums, and all rows exist.
         unsafe {
-            let from = Side { first: d.data().as_ptr().add(column), stride: d.stride() };
-            pack(from, (width, mask), n, &mut panel.0);
-            let right = Side { first: panel.0.as_ptr(), stride: width * LANES };
-            let first = sums.as_mut_ptr().add(column);
-            let target = Target { first, stride, mask, accumulate: true };
+            let target = Target { first: sums.as_mut_ptr().add(column), stride, mask, accumulate: true };
             match width {
-                1 => strip_of_atoms::<1, 12, 4>(left, right, target, k, atoms),
-                _ => strip_of_atoms::<2, 6, 2>(left, right, target, k, atoms),
+                1 => strip_of_atoms::<1, 24, 8>(left, right, target, k, atoms),
+                2 => strip_of_atoms::<2, 12, 4>(left, right, target, k, atoms),
+                3 => strip_of_atoms::<3, 8, 4>(left, right, target, k, atoms),
+                _ => strip_of_atoms::<4, 6, 4>(left, right, target, k, atoms),
             }
         }
     }
+    ROOM.set(room);
 }
 
 /// Returns true if the slice of a view is long enough for all of its values.
@@ -211,9 +231,9 @@ fn holds(view: View<'_>) -> bool {
     view.rows() == 0 || view.data().len() >= (view.rows() - 1) * view.stride() + view.columns()
 }
 
-/// Divides columns into panels of at most `WIDEST` registers. Each item is the first column of a
+/// Divides columns into panels of at most [`WIDEST`] registers. Each item is the first column of a
 /// panel, its number of registers, and the mask of its last register.
-fn panels<const WIDEST: usize>(columns: usize) -> impl Iterator<Item = (usize, usize, u16)> {
+fn panels(columns: usize) -> impl Iterator<Item = (usize, usize, u16)> {
     (0..columns).step_by(WIDEST * LANES).map(move |first| {
         let count = (columns - first).min(WIDEST * LANES);
         let width = count.div_ceil(LANES);
@@ -221,53 +241,28 @@ fn panels<const WIDEST: usize>(columns: usize) -> impl Iterator<Item = (usize, u
     })
 }
 
-/// Copies a panel of the right factor with `depth` rows to `room`, if it is multiplied with enough `rows` of
-/// the left factor. Rows in place are often a power of two apart, and a few such rows fill a set of the
-/// first-level cache.
-///
-/// # Safety
-/// The right factor must have the columns of the panel in `depth` rows.
-unsafe fn packed(
-    right: Side,
-    (width, mask): (usize, u16),
-    [depth, rows]: [usize; 2],
-    room: &mut Option<Vec<Line>>,
-) -> Side {
-    let gains = rows >= PACKED_ROWS && right.stride != width * LANES;
-    let Some(room) = room.as_mut().filter(|_| gains) else { return right };
-    room.resize(room.len().max(depth * width), Line([0.0; LANES]));
-    // SAFETY: a line has 16 values and no padding.
-    let values =
-        unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<f32>(), room.len() * LANES) };
-    // SAFETY: guaranteed by the caller, and the room is long enough.
-    unsafe { pack(right, (width, mask), depth, values) };
-    Side { first: values.as_ptr(), stride: width * LANES }
-}
-
-/// Computes all rows of a panel in tiles of R rows, then of S rows, then of one row. If the left
-/// factor is transposed, its columns take the role of rows.
+/// Computes all rows of a panel in tiles of R rows, then of S rows, then of one row.
 ///
 /// # Safety
 /// The conditions of [`tile`] must hold for all rows.
 #[target_feature(enable = "avx512f")]
-unsafe fn strip<const V: usize, const R: usize, const S: usize, const TRANSPOSED: bool>(
+unsafe fn strip<const V: usize, const R: usize, const S: usize>(
     left: Side,
     right: Side,
     into: Target,
     rows: usize,
     depth: usize,
 ) {
-    let apart = if TRANSPOSED { 1 } else { left.stride };
     let mut row = 0;
     while row < rows {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let left = Side { first: left.first.add(row * apart), ..left };
+            let left = Side { first: left.first.add(row * left.stride), ..left };
             let target = Target { first: into.first.add(row * into.stride), ..into };
             row += match rows - row {
-                left_over if left_over >= R => tile::<V, R, TRANSPOSED>(left, right, target, depth),
-                left_over if left_over >= S => tile::<V, S, TRANSPOSED>(left, right, target, depth),
-                _ => tile::<V, 1, TRANSPOSED>(left, right, target, depth),
+                left_over if left_over >= R => tile::<V, R>(left, right, target, depth),
+                left_over if left_over >= S => tile::<V, S>(left, right, target, depth),
+                _ => tile::<V, 1>(left, right, target, depth),
             };
         }
     }
@@ -294,8 +289,8 @@ unsafe fn pack(from: Side, (width, last): (usize, u16), rows: usize, panel: &mut
     }
 }
 
-/// Computes all rows of a panel in tiles of R rows, then of S rows, then of one row. The rows are
-/// columns of the left factor.
+/// Computes all rows of a panel of sums over atoms, in tiles of R rows, then of S rows, then of one
+/// row. The rows are columns of the left factor.
 ///
 /// # Safety
 /// The conditions of [`tile_of_atoms`] must hold for all rows.
@@ -323,11 +318,12 @@ unsafe fn strip_of_atoms<const V: usize, const R: usize, const S: usize>(
 }
 
 /// Computes one tile of a transposed product. To each earlier sum it adds one chain of
-/// multiply-adds per atom. Sums and chains stay in registers. Returns R.
+/// multiply-adds per atom. Chains stay in registers, and sums in the first-level cache. Returns R.
 ///
 /// # Safety
-/// The conditions of [`tile`] must hold: both factors have as many terms as all atoms together, and
-/// the right factor has all V registers.
+/// Both factors must have as many terms as all atoms together. The left one and the target must
+/// have R rows. The right factor must have V registers of columns, and the target too, except those
+/// that the mask excludes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn tile_of_atoms<const V: usize, const R: usize>(
@@ -336,15 +332,6 @@ unsafe fn tile_of_atoms<const V: usize, const R: usize>(
     into: Target,
     atoms: &[usize],
 ) -> usize {
-    let mask = |v: usize| if v + 1 == V { into.mask } else { u16::MAX };
-    let mut sums = [[_mm512_setzero_ps(); V]; R];
-    for (r, sums) in sums.iter_mut().enumerate() {
-        for (v, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: guaranteed by the caller. A masked load does not access values outside its
-            // mask.
-            *sum = unsafe { _mm512_maskz_loadu_ps(mask(v), into.first.add(r * into.stride + v * LANES)) };
-        }
-    }
     let mut i = 0;
     for &count in atoms {
         let mut chains = [[_mm512_setzero_ps(); V]; R];
@@ -365,39 +352,34 @@ unsafe fn tile_of_atoms<const V: usize, const R: usize>(
             }
             i += 1;
         }
-        for (sums, chains) in sums.iter_mut().zip(chains) {
-            for (sum, chain) in sums.iter_mut().zip(chains) {
-                *sum = _mm512_add_ps(*sum, chain);
+        for (r, chains) in chains.iter().enumerate() {
+            for (v, &chain) in chains.iter().enumerate() {
+                // SAFETY: as above. A masked access does not touch values outside its mask.
+                unsafe {
+                    let at = into.first.add(r * into.stride + v * LANES);
+                    if v + 1 == V {
+                        let sum = _mm512_add_ps(_mm512_maskz_loadu_ps(into.mask, at), chain);
+                        _mm512_mask_storeu_ps(at, into.mask, sum);
+                    } else {
+                        _mm512_storeu_ps(at, _mm512_add_ps(_mm512_loadu_ps(at), chain));
+                    }
+                }
             }
-        }
-    }
-    for (r, sums) in sums.iter().enumerate() {
-        for (v, &sum) in sums.iter().enumerate() {
-            // SAFETY: as above.
-            unsafe { _mm512_mask_storeu_ps(into.first.add(r * into.stride + v * LANES), mask(v), sum) };
         }
     }
     R
 }
 
-/// Computes one tile of R rows and V registers as a sum over `depth` terms. The left factor has
-/// value (r, term) at `r * stride + term`, or at `term * stride + r` if it is transposed. Returns
-/// R.
+/// Computes one tile of R rows and V registers as a sum over `depth` terms. Returns R.
 ///
 /// # Safety
 /// Both factors must have `depth` terms, and the left one R rows. The target must have R rows. The
-/// right factor and the target must have V registers of columns, except those that the mask
+/// right factor must have V registers of columns, and the target too, except those that the mask
 /// excludes.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn tile<const V: usize, const R: usize, const TRANSPOSED: bool>(
-    left: Side,
-    right: Side,
-    into: Target,
-    depth: usize,
-) -> usize {
+unsafe fn tile<const V: usize, const R: usize>(left: Side, right: Side, into: Target, depth: usize) -> usize {
     let mask = |v: usize| if v + 1 == V { into.mask } else { u16::MAX };
-    let (row, term) = if TRANSPOSED { (1, left.stride) } else { (left.stride, 1) };
     let mut sums = [[_mm512_setzero_ps(); V]; R];
     for i in 0..depth {
         // SAFETY: guaranteed by the caller. A masked load does not access values outside its mask.
@@ -405,11 +387,10 @@ unsafe fn tile<const V: usize, const R: usize, const TRANSPOSED: bool>(
             let from = right.first.add(i * right.stride);
             let mut values: [__m512; V] = [_mm512_setzero_ps(); V];
             for (v, value) in values.iter_mut().enumerate() {
-                let at = from.add(v * LANES);
-                *value = if v + 1 == V { _mm512_maskz_loadu_ps(into.mask, at) } else { _mm512_loadu_ps(at) };
+                *value = _mm512_loadu_ps(from.add(v * LANES));
             }
             for (r, sums) in sums.iter_mut().enumerate() {
-                let factor = _mm512_set1_ps(*left.first.add(r * row + i * term));
+                let factor = _mm512_set1_ps(*left.first.add(r * left.stride + i));
                 for (sum, value) in sums.iter_mut().zip(values) {
                     *sum = _mm512_fmadd_ps(factor, value, *sum);
                 }
@@ -474,7 +455,9 @@ mod tests {
             for accumulate in [false, true] {
                 let before = values(seed + 200, n * os);
                 let mut whole = before.clone();
-                multiply(x, w, accumulate, &mut ViewMut::padded(&mut whole, n, m, os));
+                let mut room = Lines::default();
+                let right = Right::new(w, false, n, &mut room);
+                multiply(x, right, accumulate, &mut ViewMut::padded(&mut whole, n, m, os));
                 for i in 0..n {
                     for j in 0..os {
                         let (found, old) = (whole[i * os + j], before[i * os + j]);
@@ -494,7 +477,9 @@ mod tests {
                 while first < n {
                     let rows = count.min(n - first);
                     let mut into = ViewMut::padded(&mut cut[first * os..], rows, m, os);
-                    multiply(x.slice(first, rows), w, accumulate, &mut into);
+                    let mut room = Lines::default();
+                    let right = Right::new(w, false, rows, &mut room);
+                    multiply(x.slice(first, rows), right, accumulate, &mut into);
                     (first, count) = (first + rows, count + 1);
                 }
                 assert!(cut.iter().zip(&whole).all(|(a, b)| a.to_bits() == b.to_bits()), "shape {seed}");
@@ -513,7 +498,7 @@ mod tests {
             let (u, d) = (view(&u, n, k, us), view(&d, n, m, ds));
             let before = values(seed + 200, k * ss);
             let mut sums = before.clone();
-            transposed(u, d, &mut sums, ss);
+            transposed(u, d, &[n], &mut sums, ss);
             for i in 0..k {
                 for j in 0..ss {
                     let (found, old) = (sums[i * ss + j], before[i * ss + j]);
@@ -539,10 +524,10 @@ mod tests {
                 atoms.extend([n % each, 0]);
                 let mut sums = values(seed + 200, k * ss);
                 let mut wanted = sums.clone();
-                transposed_atoms(u, d, &atoms, &mut sums, ss);
+                transposed(u, d, &atoms, &mut sums, ss);
                 let mut start = 0;
                 for &rows in &atoms {
-                    transposed(u.slice(start, rows), d.slice(start, rows), &mut wanted, ss);
+                    transposed(u.slice(start, rows), d.slice(start, rows), &[rows], &mut wanted, ss);
                     start += rows;
                 }
                 let same = sums.iter().zip(&wanted).all(|(a, b)| a.to_bits() == b.to_bits());
@@ -556,9 +541,11 @@ mod tests {
         if !available() {
             return;
         }
-        multiply(View::new(&[], 0, 4), View::new(&[0.0; 8], 4, 2), false, &mut ViewMut::new(&mut [], 0, 2));
+        let mut room = Lines::default();
+        let right = Right::new(View::new(&[0.0; 8], 4, 2), false, 0, &mut room);
+        multiply(View::new(&[], 0, 4), right, false, &mut ViewMut::new(&mut [], 0, 2));
         let mut sums = [1.0; 8];
-        transposed(View::new(&[], 0, 4), View::new(&[], 0, 2), &mut sums, 2);
+        transposed(View::new(&[], 0, 4), View::new(&[], 0, 2), &[0], &mut sums, 2);
         assert_eq!(sums, [1.0; 8]);
     }
 }

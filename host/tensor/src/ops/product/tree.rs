@@ -1,5 +1,6 @@
 //! Accumulator of a sum over rows, which follows the fixed summation tree of a grid.
 
+use super::lines::Lines;
 use crate::grid::MAX_LEVEL;
 use crate::view::ViewMut;
 
@@ -11,7 +12,7 @@ use crate::view::ViewMut;
 pub struct Tree {
     /// Sums by level, of which level 0 is the current atom. The content of a level that is not in
     /// use is undefined.
-    levels: [Vec<f32>; MAX_LEVEL + 1],
+    levels: [Lines; MAX_LEVEL + 1],
     in_use: [bool; MAX_LEVEL + 1],
     len: usize,
 }
@@ -41,13 +42,12 @@ impl Tree {
     /// Returns the sum of a level. If the level is not in use, the sum starts with zeros.
     fn level(&mut self, level: usize) -> &mut [f32] {
         if !self.in_use[level] {
-            let free = (0..=MAX_LEVEL).find(|&l| !self.in_use[l] && self.levels[l].len() >= self.len);
+            let free = (0..=MAX_LEVEL).find(|&l| !self.in_use[l] && self.levels[l].has_space(self.len));
             self.levels.swap(level, free.unwrap_or(level));
-            self.levels[level].clear();
-            self.levels[level].resize(self.len, 0.0);
+            self.levels[level].take(self.len).fill(0.0);
             self.in_use[level] = true;
         }
-        &mut self.levels[level]
+        self.levels[level].take(self.len)
     }
 
     /// Ends the current atom, and `closes` levels of the tree above it.
@@ -67,6 +67,7 @@ impl Tree {
             self.levels.swap(level, level + 1);
             self.in_use[level + 1] = true;
         } else if let [from, to, ..] = &mut self.levels[level..] {
+            let (to, from) = (to.take(self.len), from.take(self.len));
             to.iter_mut().zip(from).for_each(|(to, from)| *to += *from);
         }
     }
