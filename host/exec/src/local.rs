@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use eciton_kernel::Instances;
+use eciton_tensor::parallel;
 
 use self::queues::{SPIN, Shared};
 use self::waiting::Waiting;
@@ -141,6 +142,7 @@ impl Executor for LocalPool {
 
     fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool {
         let end = timeout.map(|t| Instant::now() + t);
+        parallel::join(self.shared.clone());
         loop {
             let mut queues = self.shared.lock();
             if !queues.done.is_empty() {
@@ -161,23 +163,32 @@ impl Executor for LocalPool {
             if !queues.busy() {
                 return false;
             }
+            let operation = self.shared.operation(&queues);
             drop(queues);
+            if let Some(pieces) = operation {
+                self.shared.help(&pieces);
+                continue;
+            }
             let until = Instant::now() + SPIN;
-            while self.shared.done_hint.load(Ordering::Acquire) == 0 && Instant::now() < until {
+            while self.shared.done_hint.load(Ordering::Acquire) == 0
+                && self.shared.operations_hint.load(Ordering::Acquire) == 0
+                && Instant::now() < until
+            {
                 std::hint::spin_loop();
             }
-            let queues = self.shared.lock();
-            if queues.done.is_empty() && queues.busy() {
-                let Some(end) = end else {
-                    drop(self.shared.done.wait(queues).unwrap_or_else(PoisonError::into_inner));
-                    continue;
-                };
-                let left = end.saturating_duration_since(Instant::now());
-                if left.is_zero() {
+            let mut queues = self.shared.lock();
+            if queues.done.is_empty() && queues.busy() && self.shared.operation(&queues).is_none() {
+                let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+                if left.is_some_and(|left| left.is_zero()) {
                     return true;
                 }
-                let waited = self.shared.done.wait_timeout(queues, left);
-                drop(waited.unwrap_or_else(PoisonError::into_inner));
+                queues.driver_sleeps = true;
+                let done = &self.shared.done;
+                let mut queues = match left {
+                    None => done.wait(queues).unwrap_or_else(PoisonError::into_inner),
+                    Some(left) => done.wait_timeout(queues, left).unwrap_or_else(PoisonError::into_inner).0,
+                };
+                queues.driver_sleeps = false;
             }
         }
     }
@@ -185,6 +196,7 @@ impl Executor for LocalPool {
 
 impl Drop for LocalPool {
     fn drop(&mut self) {
+        parallel::leave();
         self.shared.closing.store(true, Ordering::Release);
         {
             // The lock is taken so that no thread is between its check for work and its sleep.

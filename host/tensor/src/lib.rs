@@ -20,7 +20,8 @@
 //! A [`frame`] is the binary format of matrices, in which functions receive and return them.
 //!
 //! The module [`random`] is the keyed generator of the kernel contract. This crate has no I/O, no
-//! threads and no clock, except the bounded wait of [`stream`].
+//! threads and no clock, except the bounded wait of [`stream`]. In the module [`parallel`], threads
+//! of an executor help each other with large operations.
 //!
 //! ```
 //! use eciton_tensor::Buffer;
@@ -42,6 +43,7 @@ pub mod half;
 pub mod matrix;
 pub mod ops;
 pub mod pages;
+pub mod parallel;
 pub mod random;
 pub mod signs;
 pub mod simd;

@@ -157,4 +157,19 @@ impl<'a, T> ViewMut<'a, T> {
         let from = (start * self.stride).min(self.data.len());
         ViewMut { data: &mut self.data[from..], rows: count, columns: self.columns, stride: self.stride }
     }
+
+    /// Divides the rows into mutable views of `each` consecutive rows, of which the last may have
+    /// fewer.
+    pub(crate) fn blocks(&mut self, each: usize) -> impl Iterator<Item = ViewMut<'_, T>> {
+        let (rows, columns, stride) = (self.rows, self.columns, self.stride);
+        let each = each.max(1);
+        let mut data = &mut *self.data;
+        (0..rows).step_by(each).map(move |first| {
+            let count = each.min(rows - first);
+            let end = (count * stride).min(data.len());
+            let (now, later) = std::mem::take(&mut data).split_at_mut(end);
+            data = later;
+            ViewMut { data: now, rows: count, columns, stride }
+        })
+    }
 }

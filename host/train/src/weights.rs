@@ -408,20 +408,18 @@ impl Weights {
         let step = Step::new((optimiser.algorithm, lr), self.newest.0 + 1, clip).map_err(internal)?;
         let numbers: Vec<u32> = self.parameters.iter().map(|(number, _)| number).collect();
         let sums = Some(sums).filter(|_| learns);
-        for (index, number) in numbers.into_iter().enumerate() {
-            self.gate.iter().for_each(|gate| gate.wait(index));
-            if !self.parameters.update(sums, round.0, number, &step).map_err(internal)? {
-                // Parameters with smaller numbers have been updated.
-                self.begin(self.newest)?;
-                return Ok(Err(Refused::Gradient(number as usize)));
-            }
-            if let Some(new) = statistics.get(&(number as usize)) {
-                let parameter = self.parameters.get(number).map_err(internal)?;
-                let missing = || internal(format!("parameter {number} has no values"));
-                write(parameter.values(step.to()).ok_or_else(missing)?, new)?;
-            }
+        let gate = self.gate.take();
+        let pass = |index| gate.iter().for_each(|gate| gate.wait(index));
+        let refused = self.parameters.update(sums, round.0, &numbers, &step, &pass).map_err(internal)?;
+        if let Some(number) = refused {
+            self.begin(self.newest)?;
+            return Ok(Err(Refused::Gradient(number as usize)));
         }
-        self.gate = None;
+        for (&number, new) in statistics {
+            let parameter = self.parameters.get(use_number(number)).map_err(internal)?;
+            let missing = || internal(format!("parameter {number} has no values"));
+            write(parameter.values(step.to()).ok_or_else(missing)?, new)?;
+        }
         Ok(Ok(norm))
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use eciton_kernel::Instances;
+use eciton_tensor::parallel::{self, Helpers, Pieces};
 
 use super::waiting::Waiting;
 use crate::completion::Completion;
@@ -29,6 +30,12 @@ pub(super) struct Queues {
     /// Number of jobs that a thread has taken, or that another executor runs, and that have not
     /// ended.
     pub(super) running: usize,
+    /// Operations of running jobs, with pieces that a thread without a job can compute.
+    operations: Vec<Arc<Pieces>>,
+    /// Number of threads that sleep until there is work. The driver's thread is not counted.
+    asleep: usize,
+    /// True if the driver's thread sleeps.
+    pub(super) driver_sleeps: bool,
 }
 
 impl Queues {
@@ -54,6 +61,8 @@ pub(super) struct Shared {
     /// Number of waiting jobs. Idle threads poll it without the lock before they sleep.
     pub(super) waiting_hint: AtomicUsize,
     pub(super) done_hint: AtomicUsize,
+    /// Number of operations with pieces.
+    pub(super) operations_hint: AtomicUsize,
     pub(super) closing: AtomicBool,
     pub(super) newest_first: bool,
     /// Maximum number of threads that may work at once, in addition to the driver's thread.
@@ -108,6 +117,17 @@ impl Shared {
         }
     }
 
+    /// Returns an operation with pieces that no thread has taken.
+    pub(super) fn operation(&self, queues: &Queues) -> Option<Arc<Pieces>> {
+        queues.operations.iter().find(|pieces| pieces.are_left()).cloned()
+    }
+
+    /// Computes pieces of an operation, until none is left.
+    pub(super) fn help(&self, pieces: &Arc<Pieces>) {
+        pieces.help();
+        self.withdraw(pieces);
+    }
+
     /// Returns true if the index `thread` is above the limit, so that the thread must not work.
     fn is_parked(&self, thread: u32) -> bool {
         thread > self.limit.load(Ordering::Acquire)
@@ -142,14 +162,16 @@ impl Shared {
 
     /// Runs jobs until the pool closes. This is the main loop of the thread with index `thread`. If
     /// `fresh`, every task gets a new kernel instance.
-    pub(super) fn serve(&self, thread: u32, fresh: bool) {
+    pub(super) fn serve(self: &Arc<Self>, thread: u32, fresh: bool) {
         let mut instances = Instances::new(fresh);
+        parallel::join(self.clone());
         'serve: loop {
             if self.is_parked(thread) && !self.closing.load(Ordering::Acquire) {
                 self.park(thread);
             }
             let until = Instant::now() + SPIN;
             while self.waiting_hint.load(Ordering::Acquire) == 0
+                && self.operations_hint.load(Ordering::Acquire) == 0
                 && !self.closing.load(Ordering::Acquire)
                 && Instant::now() < until
             {
@@ -168,7 +190,14 @@ impl Shared {
                 if let Some(job) = self.take(&mut queues, thread) {
                     break job;
                 }
+                if let Some(pieces) = self.operation(&queues) {
+                    drop(queues);
+                    self.help(&pieces);
+                    continue 'serve;
+                }
+                queues.asleep += 1;
                 queues = self.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
+                queues.asleep -= 1;
             };
             drop(queues);
             self.helping.fetch_add(1, Ordering::Relaxed);
@@ -176,6 +205,30 @@ impl Shared {
             self.helping.fetch_sub(1, Ordering::Relaxed);
             self.finish(completion);
         }
+    }
+}
+
+impl Helpers for Shared {
+    fn threads(&self) -> usize {
+        self.limit.load(Ordering::Relaxed) as usize + 1
+    }
+
+    fn offer(&self, pieces: &Arc<Pieces>) {
+        let mut queues = self.lock();
+        queues.operations.push(pieces.clone());
+        self.operations_hint.store(queues.operations.len(), Ordering::Release);
+        let (asleep, driver_sleeps) = (queues.asleep, queues.driver_sleeps);
+        drop(queues);
+        (0..asleep).for_each(|_| self.work.notify_one());
+        if driver_sleeps {
+            self.done.notify_one();
+        }
+    }
+
+    fn withdraw(&self, pieces: &Arc<Pieces>) {
+        let mut queues = self.lock();
+        queues.operations.retain(|other| !Arc::ptr_eq(other, pieces));
+        self.operations_hint.store(queues.operations.len(), Ordering::Release);
     }
 }
 

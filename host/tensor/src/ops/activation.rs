@@ -17,6 +17,14 @@ pub enum Activation {
     Tanh,
 }
 
+/// Returns `yes` if the condition is true, and otherwise `no`. Both are computed and masked, because
+/// the compiler does not vectorise every branch.
+#[inline(always)]
+fn select(condition: bool, yes: f32, no: f32) -> f32 {
+    let mask = 0u32.wrapping_sub(u32::from(condition));
+    f32::from_bits(yes.to_bits() & mask | no.to_bits() & !mask)
+}
+
 impl Activation {
     /// Returns f(x), the value of the activation function.
     #[inline(always)]
@@ -24,27 +32,9 @@ impl Activation {
         match self {
             Self::Identity => x,
             // Written so that a NaN stays a NaN.
-            Self::Relu => {
-                if x <= 0.0 {
-                    0.0
-                } else {
-                    x
-                }
-            }
-            Self::LeakyRelu(slope) => {
-                if x > 0.0 {
-                    x
-                } else {
-                    slope * x
-                }
-            }
-            Self::Elu(alpha) => {
-                if x > 0.0 {
-                    x
-                } else {
-                    alpha * (exp(x) - 1.0)
-                }
-            }
+            Self::Relu => select(x <= 0.0, 0.0, x),
+            Self::LeakyRelu(slope) => select(x > 0.0, x, slope * x),
+            Self::Elu(alpha) => select(x > 0.0, x, alpha * (exp(x) - 1.0)),
             Self::Sigmoid => 1.0 / (1.0 + exp(-x)),
             Self::Tanh => {
                 let e = exp(-2.0 * x.abs());
@@ -58,27 +48,9 @@ impl Activation {
     pub fn derivative(self, y: f32) -> f32 {
         match self {
             Self::Identity => 1.0,
-            Self::Relu => {
-                if y > 0.0 {
-                    1.0
-                } else {
-                    0.0
-                }
-            }
-            Self::LeakyRelu(slope) => {
-                if y > 0.0 {
-                    1.0
-                } else {
-                    slope
-                }
-            }
-            Self::Elu(alpha) => {
-                if y > 0.0 {
-                    1.0
-                } else {
-                    y + alpha
-                }
-            }
+            Self::Relu => select(y > 0.0, 1.0, 0.0),
+            Self::LeakyRelu(slope) => select(y > 0.0, 1.0, slope),
+            Self::Elu(alpha) => select(y > 0.0, 1.0, y + alpha),
             Self::Sigmoid => y * (1.0 - y),
             Self::Tanh => 1.0 - y * y,
         }

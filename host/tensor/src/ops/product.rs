@@ -22,10 +22,14 @@ pub use tree::Tree;
 
 use lines::Lines;
 
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use super::activation::Activation;
 use super::permute::{Lies, transpose as transpose_block};
 use super::prologue::{Prologue, epilogue};
-use crate::grid::{Atom, Grid};
+use crate::grid::{Atom, Grid, Part};
+use crate::parallel;
 use crate::simd::{Level, dispatch, level};
 use crate::view::{View, ViewMut};
 
@@ -40,6 +44,18 @@ const NARROW_VALUES: usize = 8192;
 const NARROW_GRADIENT: usize = 512;
 /// Number of rows whose prologue is computed at a time before a wide product.
 const BLOCK_ROWS: usize = 512;
+/// Minimum number of rows of a product that one thread computes, if several threads share it.
+const PIECE_ROWS: usize = 128;
+/// Number of values of a sum over rows that are computed at a time. All levels of its tree fit into
+/// the second-level cache.
+const SUM_VALUES: usize = 1 << 16;
+/// Minimum number of rows of a block of the weight gradient, if one thread computes it. Each block
+/// copies the other factor.
+const SUM_ROWS: usize = 256;
+/// Number of values of the operand whose prologue is stored at a time for gradients.
+const STORED_VALUES: usize = 1 << 17;
+/// Number of values of both factors of a sum over rows that are processed at a time.
+const READ_VALUES: usize = 1 << 20;
 /// Number of rows that are processed at a time in a sum over rows.
 const SUM_BLOCK_ROWS: usize = 256;
 /// Minimum number of rows of an atom whose product is added to memory separately.
@@ -60,9 +76,10 @@ pub struct Scratch {
     rows: Vec<f32>,
     packed: Lines,
     grad_rows: Vec<f32>,
-    /// Summation trees for the gradients of the weight, of the bias before the product, and of the
-    /// bias after it.
-    trees: [Tree; 3],
+    /// Summation trees for the gradients of the bias before the product, and of the bias after it.
+    biases: [Tree; 2],
+    /// Summation tree for each block of rows of the gradient of the weight.
+    trees: Vec<Tree>,
     batched: Vec<f32>,
     attended: attend::Attended,
     pub(crate) stored: Vec<f32>,
@@ -167,7 +184,27 @@ pub fn matmul(
 ) {
     let (k, n) = if transpose_w { (w.columns(), w.rows()) } else { (w.rows(), w.columns()) };
     debug_assert!(x.columns() == k && out.columns() == n && out.rows() == x.rows());
-    Laid::new(w, transpose_w, x.rows(), &mut scratch.packed).multiply(x, accumulate, out);
+    let w = Laid::new(w, transpose_w, x.rows(), &mut scratch.packed);
+    let each = piece_rows(x.rows());
+    let pieces: Vec<_> = out.blocks(each).map(Mutex::new).collect();
+    parallel::for_each(pieces.len(), x.rows() * k * n, &|piece| {
+        let mut out = locked(&pieces[piece]);
+        w.multiply(x.slice(piece * each, out.rows()), accumulate, &mut out);
+    });
+}
+
+/// Returns the number of rows of a piece of a product with `rows` rows. There are up to two pieces
+/// per thread, because threads are not equally fast.
+fn piece_rows(rows: usize) -> usize {
+    match parallel::threads() {
+        1 => rows,
+        threads => rows.div_ceil(2 * threads).max(PIECE_ROWS),
+    }
+}
+
+/// Locks the data of a piece, which only one thread computes.
+fn locked<T>(piece: &Mutex<T>) -> MutexGuard<'_, T> {
+    piece.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn wide(
@@ -214,24 +251,37 @@ pub fn linear(
     out: &mut ViewMut<'_>,
     scratch: &mut Scratch,
 ) {
-    if before.is_identity() {
-        matmul(x, w, false, false, out, scratch);
-        epilogue(bias, activation, out);
-        return;
-    }
-    let k = x.columns();
+    let (k, m, identity) = (x.columns(), w.columns(), before.is_identity());
     let Scratch { rows, packed, .. } = scratch;
     let w = Laid::new(w, false, x.rows(), packed);
-    rows.resize(rows.len().max(BLOCK_ROWS.min(x.rows()) * k), 0.0);
-    let mut i = 0;
-    while i < x.rows() {
-        let count = BLOCK_ROWS.min(x.rows() - i);
-        let mut u = ViewMut::new(&mut rows[..count * k], count, k);
-        before.forward(x, i, &mut u);
-        w.multiply(u.as_view(), false, &mut out.slice(i, count));
-        i += count;
+    let each = if identity { x.rows() } else { BLOCK_ROWS };
+    let stored = if identity { 0 } else { BLOCK_ROWS.min(x.rows()) * k };
+    rows.resize(rows.len().max(stored), 0.0);
+    for (first, mut out) in (0..).step_by(each.max(1)).zip(out.blocks(each)) {
+        let count = out.rows();
+        let piece_rows = piece_rows(count).min(BLOCK_ROWS);
+        let mut u = ViewMut::new(
+            &mut rows[..if identity { 0 } else { count * k }],
+            if identity { 0 } else { count },
+            k,
+        );
+        let mut u = u.blocks(piece_rows);
+        let pieces = out.blocks(piece_rows).map(|out| Mutex::new((out, u.next())));
+        let pieces: Vec<_> = pieces.collect();
+        parallel::for_each(pieces.len(), count * k * m, &|piece| {
+            let (out, u) = &mut *locked(&pieces[piece]);
+            let first = first + piece * piece_rows;
+            let u = match u {
+                None => x.slice(first, out.rows()),
+                Some(u) => {
+                    before.forward(x, first, u);
+                    u.as_view()
+                }
+            };
+            w.multiply(u, false, out);
+            epilogue(bias, activation, out);
+        });
     }
-    epilogue(bias, activation, out);
 }
 
 /// Destinations of the gradients that [`linear_backward`] computes, or `None` for those that are
@@ -262,85 +312,198 @@ pub fn linear_backward(
     scratch: &mut Scratch,
 ) {
     let (k, m) = (w.rows(), w.columns());
-    let Wanted { x: mut grad_x, mut before_bias, w: mut grad_w, mut after_bias } = wanted;
-    let Scratch { rows: u_rows, grad_rows, trees: [tree_w, tree_before, tree_after], packed, .. } = scratch;
-    tree_w.begin(k * lanes(m));
+    let Wanted { x: mut grad_x, mut before_bias, w: grad_w, mut after_bias } = wanted;
+    let Scratch { rows: u_rows, grad_rows, biases: [tree_before, tree_after], trees, packed, .. } = scratch;
     tree_before.begin(k);
     tree_after.begin(m);
     let transposed =
-        (grad_x.is_some() || before_bias.is_some()).then(|| Laid::new(w, true, x.rows(), packed));
+        (grad_x.is_some() || before_bias.is_some()).then(|| Laid::new(w, true, d.rows(), packed));
     let identity = before.is_identity();
-    for (p, part) in grid.parts().iter().enumerate() {
-        for run in runs(&part.atoms) {
-            let (mut at, end) = run.rows();
-            while at < end {
-                let count = SUM_BLOCK_ROWS.min(end - at);
-                let d_block = d.slice(at, count);
-                let mut u_block = None;
-                if grad_w.is_some() {
-                    let u = if identity {
-                        x.slice(at, count)
-                    } else {
-                        u_rows.resize(u_rows.len().max(count * k), 0.0);
-                        let mut u = ViewMut::new(&mut u_rows[..count * k], count, k);
-                        before.forward(x, at, &mut u);
-                        View::new(&u_rows[..count * k], count, k)
-                    };
-                    match run.is_whole() {
-                        true => run.products(u, d_block, tree_w),
-                        false => transposed_product(u, d_block, tree_w.leaf()),
-                    }
-                    u_block = Some(u);
-                }
-                if after_bias.is_some() {
-                    run.column_sums(d_block, tree_after);
-                }
-                if let Some(w) = transposed {
-                    let needs_rows = grad_x.is_none();
-                    if needs_rows {
-                        grad_rows.resize(grad_rows.len().max(count * k), 0.0);
-                    }
-                    let mut own = ViewMut::new(
-                        &mut grad_rows[..if needs_rows { count * k } else { 0 }],
-                        if needs_rows { count } else { 0 },
-                        k,
-                    );
-                    let mut target = match &mut grad_x {
-                        Some(g) => g.slice(at, count),
-                        None => own.slice(0, count),
-                    };
-                    w.multiply(d_block, false, &mut target);
-                    match (u_block, before.activation) {
-                        // ReLU and dropout pass the gradient where u is positive.
-                        (Some(u), Activation::Relu) => {
-                            pass_positive(u, before.dropout.map_or(1.0, |d| d.scale), &mut target)
-                        }
-                        _ => before.backward(x, at, &mut target),
-                    }
-                    if before_bias.is_some() {
-                        run.column_sums(target.as_view(), tree_before);
-                    }
-                }
-                at += count;
+    let narrow = is_narrow_gradient(k, m);
+    // The other half of the threads computes the gradient of x.
+    let threads = if transposed.is_some() { parallel::threads() / 2 } else { parallel::threads() };
+    let blocks = sum_blocks(grad_w, (k, m), threads.max(1), trees);
+    let mut all: Vec<Step<'_>> = Vec::new();
+    for (part, of) in grid.parts().iter().enumerate() {
+        let start = all.last().map_or(0, |step| step.rows.end);
+        all.extend(steps(part, of, start));
+    }
+    // Rows are processed some at a time, so that they stay in a cache.
+    let most = match identity && (grad_x.is_some() || transposed.is_none()) {
+        true => READ_VALUES / (k + m).max(1),
+        false => STORED_VALUES / k.max(1),
+    };
+    let most = most.max(SUM_BLOCK_ROWS);
+    let mut left = &all[..];
+    while let [first, ..] = left {
+        let at = first.rows.start;
+        let fits = |step: &&Step<'_>| step.rows.end - at <= most;
+        let (now, later) = left.split_at(left.iter().take_while(fits).count().max(1));
+        left = later;
+        let count = now.last().map_or(at, |step| step.rows.end) - at;
+        let (each, work) = (piece_rows(count).min(SUM_BLOCK_ROWS), count * k * m);
+        let d = d.slice(at, count);
+        let needs_u = !blocks.is_empty() && !identity;
+        u_rows.resize(u_rows.len().max(if needs_u { count * k } else { 0 }), 0.0);
+        let mut u = ViewMut::new(&mut u_rows[..], if needs_u { count } else { 0 }, k);
+        let pieces: Vec<_> = u.blocks(each).map(Mutex::new).collect();
+        parallel::for_each(pieces.len(), work, &|piece| {
+            before.forward(x, at + piece * each, &mut locked(&pieces[piece]));
+        });
+        drop(pieces);
+        let u = if needs_u { u.as_view() } else { x.slice(at, count) };
+        // Rows of the gradient of u that no output takes.
+        let own = if grad_x.is_none() && transposed.is_some() { count } else { 0 };
+        grad_rows.resize(grad_rows.len().max(own * k), 0.0);
+        let mut own = ViewMut::new(&mut grad_rows[..], own, k);
+        let mut target = match &mut grad_x {
+            Some(grad) => grad.slice(at, count),
+            None => own.slice(0, own.rows()),
+        };
+        let pieces: Vec<_> = target.blocks(each).map(Mutex::new).collect();
+        parallel::for_each(blocks.len() + pieces.len(), 2 * work, &|piece| {
+            if let Some(block) = blocks.get(piece) {
+                return locked(block).add(now, u, d, narrow);
             }
-            for tree in [&mut *tree_w, &mut *tree_before, &mut *tree_after] {
-                tree.close(run.closes());
+            let piece = piece - blocks.len();
+            let Some((w, rows)) = transposed.zip(pieces.get(piece)) else { return };
+            let mut rows = locked(rows);
+            let (first, count) = (piece * each, rows.rows());
+            w.multiply(d.slice(first, count), false, &mut rows);
+            match before.activation {
+                // ReLU and dropout pass the gradient where u is positive.
+                Activation::Relu if !blocks.is_empty() => {
+                    let scale = before.dropout.map_or(1.0, |d| d.scale);
+                    pass_positive(u.slice(first, count), scale, &mut rows);
+                }
+                _ => before.backward(x, at + first, &mut rows),
             }
-        }
-        if let Some(parts) = &mut grad_w {
-            tree_w.finish(lanes(m), &mut parts[p]);
-        }
-        if let Some(parts) = &mut before_bias {
-            tree_before.finish(k, &mut parts[p]);
-        }
-        if let Some(parts) = &mut after_bias {
-            tree_after.finish(m, &mut parts[p]);
+        });
+        drop(pieces);
+        for step in now {
+            let rows = (step.rows.start - at, step.rows.len());
+            for (wanted, of, tree) in [
+                (after_bias.as_deref_mut(), d, &mut *tree_after),
+                (before_bias.as_deref_mut(), target.as_view(), &mut *tree_before),
+            ] {
+                let Some(parts) = wanted else { continue };
+                step.run.column_sums(of.slice(rows.0, rows.1), tree);
+                if let Some(closes) = step.closes {
+                    tree.close(closes);
+                }
+                if step.ends_part {
+                    tree.finish(of.columns(), &mut parts[step.part]);
+                }
+            }
         }
     }
+    *trees = blocks.into_iter().map(|block| locked(&block).take_tree()).collect();
+}
+
+/// Block of rows of the gradient of the weight, and the tree of its sums.
+struct Block<'a> {
+    tree: Tree,
+    /// Rows of the block in the gradient of each part.
+    parts: Vec<ViewMut<'a>>,
+    /// Columns of u to which the rows belong.
+    columns: Range<usize>,
+}
+
+/// Divides the gradient of a weight of shape `[k, m]` into blocks of rows, at least one per thread.
+/// `trees` are reused.
+fn sum_blocks<'a>(
+    parts: Option<&'a mut [ViewMut<'_>]>,
+    (k, m): (usize, usize),
+    threads: usize,
+    trees: &mut Vec<Tree>,
+) -> Vec<Mutex<Block<'a>>> {
+    let Some(parts) = parts else { return Vec::new() };
+    let each = (SUM_VALUES / lanes(m)).max(SUM_ROWS).min(k.div_ceil(threads)).next_multiple_of(24);
+    let mut blocks: Vec<Block<'a>> = (0..k.max(1))
+        .step_by(each)
+        .map(|first| {
+            let columns = first..(first + each).min(k);
+            let mut tree = trees.pop().unwrap_or_default();
+            tree.begin(columns.len() * lanes(m));
+            Block { tree, parts: Vec::new(), columns }
+        })
+        .collect();
+    for part in parts {
+        for (block, rows) in blocks.iter_mut().zip(part.blocks(each)) {
+            block.parts.push(rows);
+        }
+    }
+    blocks.into_iter().map(Mutex::new).collect()
+}
+
+impl Block<'_> {
+    /// Adds u^T d over the rows of `steps` to the block. The first row of u and d is the first row
+    /// of the steps.
+    fn add(&mut self, steps: &[Step<'_>], u: View<'_>, d: View<'_>, narrow: bool) {
+        let (first, stride) = (steps.first().map_or(0, |step| step.rows.start), lanes(d.columns()));
+        let u = u.columns_from(self.columns.start, self.columns.len());
+        for step in steps {
+            let (at, count) = (step.rows.start - first, step.rows.len());
+            let (u, d) = (u.slice(at, count), d.slice(at, count));
+            match step.run.is_whole() {
+                true => step.run.products(u, d, narrow, &mut self.tree),
+                false => product_of_rows(u, d, narrow, self.tree.leaf()),
+            }
+            if let Some(closes) = step.closes {
+                self.tree.close(closes);
+            }
+            if step.ends_part
+                && let Some(part) = self.parts.get_mut(step.part)
+            {
+                self.tree.finish(stride, part);
+            }
+        }
+    }
+
+    fn take_tree(&mut self) -> Tree {
+        std::mem::take(&mut self.tree)
+    }
+}
+
+/// Rows that are processed together in a sum over rows.
+struct Step<'a> {
+    part: usize,
+    run: Run<'a>,
+    rows: Range<usize>,
+    /// Number of tree levels above the group that end after these rows. `None` if the run
+    /// continues.
+    closes: Option<u8>,
+    ends_part: bool,
+}
+
+/// Divides the rows of a part, of which the first is `start`, into steps: runs, or blocks of the rows
+/// of a large atom. There is at least one step.
+fn steps<'a>(part: usize, of: &'a Part, start: usize) -> Vec<Step<'a>> {
+    let mut steps = Vec::new();
+    for run in runs(&of.atoms) {
+        let (start, end) = run.rows();
+        for at in (start..end.max(start + 1)).step_by(SUM_BLOCK_ROWS) {
+            let rows = at..(at + SUM_BLOCK_ROWS).min(end);
+            let closes = (rows.end == end).then(|| run.closes());
+            steps.push(Step { part, run, rows, closes, ends_part: false });
+        }
+    }
+    if steps.is_empty() {
+        steps.push(Step {
+            part,
+            run: Run { atoms: &[] },
+            rows: start..start,
+            closes: None,
+            ends_part: false,
+        });
+    }
+    steps.last_mut().into_iter().for_each(|step| step.ends_part = true);
+    steps
 }
 
 /// Consecutive atoms that are processed together. A run has one atom, or several atoms of one group
 /// that fit into a block.
+#[derive(Clone, Copy)]
 struct Run<'a> {
     atoms: &'a [Atom],
 }
@@ -378,22 +541,23 @@ impl Run<'_> {
     }
 
     /// Adds u^T d of each atom to the sum of the atom's group. u and d contain the rows of the run.
-    fn products(&self, u: View<'_>, d: View<'_>, tree: &mut Tree) {
+    /// `narrow` tells whether the whole gradient is narrow, of which u and d may have a block.
+    fn products(&self, u: View<'_>, d: View<'_>, narrow: bool, tree: &mut Tree) {
         let first = self.rows().0;
         let stride = lanes(d.columns());
         if self.atoms.len() > 1 {
             let atoms: Vec<usize> = self.atoms.iter().map(|atom| atom.rows.len()).collect();
-            if transposed_atoms(u, d, &atoms, tree.group(), stride) {
+            if transposed_atoms(u, d, narrow, &atoms, tree.group(), stride) {
                 return;
             }
         }
         for atom in self.atoms {
             let (start, count) = (atom.rows.start as usize - first, atom.rows.len());
             let (u, d) = (u.slice(start, count), d.slice(start, count));
-            match adds_chains(u.columns(), d.columns()) {
-                true => transposed_product(u, d, tree.group()),
+            match adds_chains(narrow) {
+                true => product_of_rows(u, d, narrow, tree.group()),
                 false => {
-                    transposed_product(u, d, tree.leaf());
+                    product_of_rows(u, d, narrow, tree.leaf());
                     tree.close(0);
                 }
             }
@@ -434,14 +598,14 @@ fn pass_positive_body<const FMA: bool>(u: View<'_>, scale: f32, rows: &mut ViewM
     }
 }
 
-/// Returns true if [`transposed_product`] sums its rows first and then adds the result to the
-/// earlier sums.
-fn adds_chains(k: usize, m: usize) -> bool {
+/// Returns true if [`product_of_rows`] sums its rows first and then adds the result to the earlier
+/// sums.
+fn adds_chains(narrow: bool) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available() {
         return true;
     }
-    !is_narrow_gradient(k, m)
+    !narrow
 }
 
 fn is_narrow_gradient(k: usize, m: usize) -> bool {
@@ -451,7 +615,14 @@ fn is_narrow_gradient(k: usize, m: usize) -> bool {
 /// Adds u^T d of each atom to `sums`, atom by atom. `atoms` lists the number of rows of each atom,
 /// and `sums` has k rows of `stride` values. Returns false, and does nothing, if this processor has
 /// no routine for atoms of this size.
-fn transposed_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) -> bool {
+fn transposed_atoms(
+    u: View<'_>,
+    d: View<'_>,
+    narrow: bool,
+    atoms: &[usize],
+    sums: &mut [f32],
+    stride: usize,
+) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available() {
         tiles::transposed(u, d, atoms, sums, stride);
@@ -459,7 +630,7 @@ fn transposed_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32],
     }
     // Without fused multiply-adds, a wide product may use another library, which has them.
     let small = d.rows() < LARGE_ATOM * atoms.len();
-    let chains = small && adds_chains(u.columns(), d.columns()) && level() != Level::Portable;
+    let chains = small && adds_chains(narrow) && level() != Level::Portable;
     if chains {
         atoms::transposed(u, d, atoms, sums, stride);
     }
@@ -469,12 +640,18 @@ fn transposed_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32],
 /// Adds u^T d to `sums`, which has k rows of `lanes(m)` values. u has the shape `[rows, k]`, and d
 /// has the shape `[rows, m]`.
 pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
+    product_of_rows(u, d, is_narrow_gradient(u.columns(), d.columns()), sums);
+}
+
+/// Computes [`transposed_product`]. `narrow` tells whether the whole gradient is narrow, of which u
+/// and d may have a block.
+fn product_of_rows(u: View<'_>, d: View<'_>, narrow: bool, sums: &mut [f32]) {
     let (k, m) = (u.columns(), d.columns());
     #[cfg(target_arch = "x86_64")]
     if tiles::available() {
         return tiles::transposed(u, d, &[u.rows()], sums, lanes(m));
     }
-    if !is_narrow_gradient(k, m) {
+    if !narrow {
         let mut out = ViewMut::padded(sums, k, m, lanes(m));
         // SAFETY: addresses are bounded as in `wide`, because u^T has row stride 1 and column
         // stride u.stride().

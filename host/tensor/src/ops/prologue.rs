@@ -149,19 +149,45 @@ fn rows_with(
 ) {
     for i in 0..rows.rows() {
         let at = first + i;
+        let (from, to) = (x.row(at), rows.row_mut(i));
+        let Some(dropout) = p.dropout else {
+            // Loops over whole rows are vectorised if they have no further condition.
+            match p.bias {
+                Some(bias) => {
+                    to.iter_mut().zip(from).zip(bias).for_each(|((to, &x), &bias)| *to = f(x + bias, *to));
+                }
+                None => to.iter_mut().zip(from).for_each(|(to, &x)| *to = f(x, *to)),
+            }
+            continue;
+        };
         let (row, part) = if p.cut > 1 { (at / p.cut, at % p.cut) } else { (at, 0) };
-        let key = p.dropout.map(|d| (d.key.row(p.row_ids.id(row)), d.threshold, d.scale));
+        let key = (dropout.key.row(p.row_ids.id(row)), dropout.threshold, dropout.scale);
         let column = (part * x.columns()) as u32;
-        let (from, to) = (x.row(first + i), rows.row_mut(i));
         let (whole, rest) = to.as_chunks_mut::<CHUNK>();
         let start = whole.len() * CHUNK;
-        for (c, (to, from)) in whole.iter_mut().zip(from.as_chunks::<CHUNK>().0).enumerate() {
-            let bias = p.bias.and_then(|b| b[c * CHUNK..].first_chunk::<CHUNK>());
-            values_with(from, bias, key, column.wrapping_add((c * CHUNK) as u32), to, &f);
+        let bias = |c: usize| p.bias.map(|bias| chunk_of(&bias[c..]));
+        for (c, (to, from)) in (0..).step_by(CHUNK).zip(whole.iter_mut().zip(from.as_chunks().0)) {
+            *to = values_with(*from, bias(c), key, column.wrapping_add(c as u32), *to, &f);
         }
-        let bias = p.bias.map(|b| &b[start..]);
-        values_with(&from[start..], bias, key, column.wrapping_add(start as u32), rest, &f);
+        if !rest.is_empty() {
+            let (x, old, bias) = (chunk_of(&from[start..]), chunk_of(rest), bias(start));
+            let values = values_with(x, bias, key, column.wrapping_add(start as u32), old, &f);
+            rest.copy_from_slice(&values[..rest.len()]);
+        }
     }
+}
+
+/// Values that are processed at once.
+type Chunk = [f32; CHUNK];
+
+/// Returns the first values of a row, padded with zeros if there are fewer.
+#[inline(always)]
+fn chunk_of(values: &[f32]) -> Chunk {
+    values.first_chunk().copied().unwrap_or_else(|| {
+        let mut padded = [0.0; CHUNK];
+        padded[..values.len()].copy_from_slice(values);
+        padded
+    })
 }
 
 /// Returns `v`, or 0 if dropout drops the value. A mask is used instead of a branch, which the
@@ -171,37 +197,30 @@ pub(super) fn kept(bits: u32, threshold: u32, v: f32) -> f32 {
     f32::from_bits(v.to_bits() & 0u32.wrapping_sub(u32::from(bits >= threshold)))
 }
 
-type DropKey = Option<((u32, u32), u32, f32)>;
-
+/// Applies f to each value of x + bias and of `old`, and then dropout. The loops over local arrays
+/// are vectorised, which loops over references are not.
 #[inline(always)]
-fn values_with<B: AsRef<[f32]> + ?Sized>(
-    from: &(impl AsRef<[f32]> + ?Sized),
-    bias: Option<&B>,
-    key: DropKey,
+fn values_with(
+    x: Chunk,
+    bias: Option<Chunk>,
+    (row_key, threshold, scale): ((u32, u32), u32, f32),
     column: u32,
-    to: &mut (impl AsMut<[f32]> + ?Sized),
+    old: Chunk,
     f: &impl Fn(f32, f32) -> f32,
-) {
-    let (from, to) = (from.as_ref(), to.as_mut());
-    // Each combination has one pass, so that a value is stored once.
-    let drop = |c: usize, v: f32| match key {
-        Some((row_key, threshold, scale)) => {
-            kept(random::bits32(row_key, column.wrapping_add(c as u32)), threshold, v * scale)
-        }
-        None => v,
-    };
-    match bias.map(AsRef::as_ref) {
-        Some(bias) => {
-            for (c, ((t, &x), &b)) in to.iter_mut().zip(from).zip(bias).enumerate() {
-                *t = drop(c, f(x + b, *t));
-            }
-        }
-        None => {
-            for (c, (t, &x)) in to.iter_mut().zip(from).enumerate() {
-                *t = drop(c, f(x, *t));
-            }
+) -> Chunk {
+    let mut values = x;
+    if let Some(bias) = bias {
+        for l in 0..CHUNK {
+            values[l] += bias[l];
         }
     }
+    for l in 0..CHUNK {
+        values[l] = f(values[l], old[l]);
+    }
+    for (l, value) in values.iter_mut().enumerate() {
+        *value = kept(random::bits32(row_key, column.wrapping_add(l as u32)), threshold, *value * scale);
+    }
+    values
 }
 
 /// Applies dropout to the stored values of one sparse row. `columns` are the columns of these
@@ -233,17 +252,27 @@ dispatch! {
 
 #[inline(always)]
 fn epilogue_rows_body<const FMA: bool>(bias: Option<&[f32]>, f: Activation, rows: &mut ViewMut<'_>) {
+    // As in `forward_rows_body`.
+    macro_rules! each {
+        ($($f:pat => $g:expr),*) => { match f { $($f => epilogue_with(bias, rows, |v| $g.apply(v)),)* } };
+    }
+    each!(
+        Activation::Identity => Activation::Identity,
+        Activation::Relu => Activation::Relu,
+        Activation::LeakyRelu(s) => Activation::LeakyRelu(s),
+        Activation::Elu(a) => Activation::Elu(a),
+        Activation::Sigmoid => Activation::Sigmoid,
+        Activation::Tanh => Activation::Tanh
+    );
+}
+
+#[inline(always)]
+fn epilogue_with(bias: Option<&[f32]>, rows: &mut ViewMut<'_>, f: impl Fn(f32) -> f32) {
     for i in 0..rows.rows() {
         let row = rows.row_mut(i);
-        if let Some(bias) = bias {
-            for (v, &b) in row.iter_mut().zip(bias) {
-                *v += b;
-            }
-        }
-        if f != Activation::Identity {
-            for v in row.iter_mut() {
-                *v = f.apply(*v);
-            }
+        match bias {
+            Some(bias) => row.iter_mut().zip(bias).for_each(|(v, &bias)| *v = f(*v + bias)),
+            None => row.iter_mut().for_each(|v| *v = f(*v)),
         }
     }
 }

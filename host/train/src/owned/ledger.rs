@@ -296,17 +296,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// Updates the listed parameters. If a gradient is not finite, the update stops, and the number
-    /// of its parameter is returned.
+    /// Updates the listed parameters. Returns the first one whose gradient is not finite.
     fn update(&mut self, round: u32, step: &Step, parameters: &[u32]) -> Result<Option<u32>, String> {
         let sums = self.sums.as_ref().ok_or("no round has begun")?;
-        for &number in parameters {
-            if !self.parameters.update(Some(sums), round, number, step)? {
-                return Ok(Some(number));
-            }
+        let refused = self.parameters.update(Some(sums), round, parameters, step, &|_| {})?;
+        if refused.is_none() {
+            self.forget_through(round);
         }
-        self.forget_through(round);
-        Ok(None)
+        Ok(refused)
     }
 }
 

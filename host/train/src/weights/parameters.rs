@@ -7,9 +7,10 @@
 //! [-`clip_value`, `clip_value`], as in `torch.nn.utils.clip_grad_value_`.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use eciton_recipe::{Algorithm, Optimiser};
-use eciton_tensor::{Buffer, Matrix, bytes_of, stride_for};
+use eciton_tensor::{Buffer, Matrix, bytes_of, parallel, stride_for};
 
 use super::rule::Rule;
 use super::summing::GradientSums;
@@ -17,6 +18,8 @@ use super::summing::GradientSums;
 /// Number of parameter values that are updated at a time. The values, moments and gradients of a
 /// block fit into the first-level cache.
 const BLOCK: usize = 2048;
+/// Number of multiply-adds that take the time of updating a value, which is read from memory.
+const WORK: usize = 16;
 /// Constant that is added to the gradient norm, so that a norm of 0 causes no division by zero.
 const EPSILON: f64 = 1e-6;
 
@@ -266,6 +269,22 @@ impl Parameter {
         Ok(finite)
     }
 
+    /// Updates the values with the gradient sum of `round`. A frozen parameter keeps its values.
+    /// Returns false if the gradient is not finite.
+    fn update_with(
+        &mut self,
+        sums: Option<&GradientSums>,
+        round: u32,
+        step: &Step,
+        kept: usize,
+    ) -> Result<bool> {
+        let Some(sums) = sums.filter(|_| !self.is_frozen()) else { return self.update(step, None, kept) };
+        let uses = std::mem::take(&mut self.uses);
+        let updated = sums.whole(round, &uses, |gradient| self.update(step, Some(gradient), kept));
+        self.uses = uses;
+        updated?
+    }
+
     /// Returns a copy of the values of version `newest`. If `kept` versions are stored already, it
     /// reuses the buffer of the oldest one.
     fn next(&mut self, newest: u64, kept: usize) -> Result<Buffer> {
@@ -389,24 +408,43 @@ impl Parameters {
         })
     }
 
-    /// Updates a parameter with its gradient sum of `round`. Without `sums`, its values and moments
-    /// remain, as in a round without training rows. Returns false if the gradient is not finite.
+    /// Updates the parameters `numbers` with their gradient sums of `round`. Threads without a task
+    /// help. Without `sums`, values and moments remain, as in a round without training rows. `pass`
+    /// is called before the parameter with an index is updated. Returns the first parameter whose
+    /// gradient is not finite. Others may have been updated then.
     pub(crate) fn update(
         &mut self,
         sums: Option<&GradientSums>,
         round: u32,
-        number: u32,
+        numbers: &[u32],
         step: &Step,
-    ) -> Result<bool> {
+        pass: &(dyn Fn(usize) + Sync),
+    ) -> Result<Option<u32>> {
         let kept = self.kept;
-        let parameter = self.get_mut(number)?;
-        let Some(sums) = sums.filter(|_| !parameter.is_frozen()) else {
-            return parameter.update(step, None, kept);
-        };
-        let uses = std::mem::take(&mut parameter.uses);
-        let updated = sums.whole(round, &uses, |gradient| parameter.update(step, Some(gradient), kept));
-        parameter.uses = uses;
-        updated?
+        let chosen: Vec<(u32, &mut Parameter)> = self
+            .all
+            .iter_mut()
+            .filter(|(number, _)| numbers.contains(number))
+            .map(|(n, p)| (*n, p))
+            .collect();
+        if let Some(&number) = numbers.iter().find(|number| !chosen.iter().any(|(of, _)| of == *number)) {
+            return Err(missing(number));
+        }
+        let values: usize = chosen.iter().map(|(_, parameter)| parameter.shape.0 * parameter.shape.1).sum();
+        let refused = Mutex::new(Ok(None));
+        let pieces: Vec<_> = chosen.into_iter().map(Mutex::new).collect();
+        parallel::for_each(pieces.len(), values * WORK, &|index| {
+            let (number, parameter) = &mut *pieces[index].lock().unwrap_or_else(PoisonError::into_inner);
+            pass(index);
+            let updated = parameter.update_with(sums, round, step, kept);
+            let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
+            match (updated, &*refused) {
+                (Err(error), Ok(_)) => *refused = Err(error),
+                (Ok(false), Ok(first)) => *refused = Ok(Some(first.unwrap_or(*number).min(*number))),
+                _ => {}
+            }
+        });
+        refused.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the size of all values and optimiser moments, in bytes.
@@ -486,7 +524,7 @@ mod tests {
         let clip = (clip_factor(&optimiser, found), value.map(|most| most as f32));
         let step = Step::new((Algorithm::sgd(), 1.0), 5, clip).unwrap();
         let values = |(number, parameters): (u32, &mut Parameters)| {
-            assert!(parameters.update(Some(&sums), 1, number, &step).unwrap());
+            assert_eq!(parameters.update(Some(&sums), 1, &[number], &step, &|_| {}), Ok(None));
             parameters.get(number).unwrap().values(5).unwrap().to_vec().unwrap()
         };
         let all = numbers.into_iter().flat_map(|number| values((number, &mut parameters)));
@@ -538,16 +576,16 @@ mod tests {
         for kept in [1, 2] {
             let (mut parameters, sums) = with(&[TALL], kept);
             let step = |to| Step::new((Algorithm::sgd(), 1.0), to, (None, None)).unwrap();
-            let refused = parameters.update(Some(&sums), 1, 0, &step(6)).unwrap_err();
+            let refused = parameters.update(Some(&sums), 1, &[0], &step(6), &|_| {}).unwrap_err();
             assert!(refused.contains("version 4"), "{refused}");
             for _ in 0..2 {
-                assert!(parameters.update(Some(&sums), 1, 0, &step(5)).unwrap());
+                assert_eq!(parameters.update(Some(&sums), 1, &[0], &step(5), &|_| {}), Ok(None));
                 let parameter = parameters.get(0).unwrap();
                 assert_eq!(parameter.values(5).unwrap().to_vec().unwrap(), [-1.0, 2.0]);
                 let before = parameter.values(4).map(|values| values.to_vec().unwrap());
                 assert_eq!(before, (kept > 1).then(|| vec![0.0; 2]), "{kept} versions");
             }
-            assert!(parameters.update(Some(&sums), 1, 0, &step(6)).unwrap());
+            assert_eq!(parameters.update(Some(&sums), 1, &[0], &step(6), &|_| {}), Ok(None));
             assert_eq!(parameters.get(0).unwrap().versions(), kept);
         }
     }
@@ -558,7 +596,7 @@ mod tests {
         long[BLOCK] = f32::NAN;
         let (mut parameters, sums) = with(&[(1, 2 * BLOCK, &long)], 2);
         let step = Step::new((Algorithm::sgd(), 1.0), 5, (None, None)).unwrap();
-        assert!(!parameters.update(Some(&sums), 1, 0, &step).unwrap());
+        assert_eq!(parameters.update(Some(&sums), 1, &[0], &step, &|_| {}), Ok(Some(0)));
         let parameter = parameters.get(0).unwrap();
         assert_eq!(parameter.newest(), Some(4));
         assert_eq!(parameter.values(4).unwrap().to_vec().unwrap(), vec![0.0; 2 * BLOCK]);
