@@ -68,6 +68,7 @@ pub use recipe::{Request, Setting, usual_model};
 /// function must be called once per process, from its first thread, because it installs signal
 /// handlers and writes to standard output and standard error.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
+    eciton_input::memory::keep_freed();
     let words: Vec<OsString> = words.into_iter().collect();
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,

@@ -275,6 +275,29 @@ mod tests {
     }
 
     #[test]
+    fn threads_without_a_job_help_with_the_job_of_another() {
+        let settings = Settings { threads: 2, fresh_instances: false, newest_first: false, lanes: 0 };
+        let mut pool = LocalPool::new(settings).unwrap();
+        for (limit, rounds) in [(0, 3), (1, 100), (0, 3)] {
+            pool.set_limit(limit);
+            for _ in 0..rounds {
+                let both = std::sync::Barrier::new(1 + limit as usize);
+                pool.submit(job(0, move || {
+                    assert_eq!(parallel::threads(), 1 + limit as usize);
+                    // Each piece waits until another thread computes the other one.
+                    parallel::for_each(2, usize::MAX, &|_| drop(both.wait()));
+                    Ok(())
+                }));
+                let mut done = Vec::new();
+                while done.is_empty() {
+                    pool.drain(&mut done, None);
+                }
+                assert!(matches!(&done[..], [Completion::Ended { result: Ok(_), .. }]), "{done:?}");
+            }
+        }
+    }
+
+    #[test]
     fn no_more_threads_work_than_may_and_none_is_lost() {
         let mut pool =
             LocalPool::new(Settings { threads: 4, fresh_instances: false, newest_first: false, lanes: 0 })
