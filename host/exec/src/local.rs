@@ -285,7 +285,9 @@ mod tests {
                 pool.submit(job(0, move || {
                     assert_eq!(parallel::threads(), 1 + limit as usize);
                     // Each piece waits until another thread computes the other one.
-                    parallel::for_each(2, usize::MAX, &|_| drop(both.wait()));
+                    parallel::for_each(2, usize::MAX, &|_| {
+                        both.wait();
+                    });
                     Ok(())
                 }));
                 let mut done = Vec::new();

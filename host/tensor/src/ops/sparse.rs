@@ -246,18 +246,12 @@ pub fn weight_gradient(
     stored_values(x, &rows, before, &mut memory);
     let transpose = x.transpose(rows.clone(), grid);
     for ((part, slices), out) in grid.parts().iter().zip(&transpose.parts).zip(parts) {
-        let mut start = 0;
-        while start < m {
-            let lanes = if m <= 8 { 8 } else { 16 };
-            let fits = d.reaches(start, lanes) && out.stride() >= start + lanes;
-            let sum = match (fits, lanes) {
-                (true, 8) => sum_lanes::<8>,
-                (true, _) => sum_lanes::<16>,
-                _ => sum_lanes::<1>,
-            };
-            let step = if fits { lanes } else { 1 };
-            sum(slices, part.level, &memory, d, start, out);
-            start += step;
+        let lanes = if m <= 8 { 8 } else { 16 };
+        let wide = m.next_multiple_of(lanes);
+        match (d.reaches(0, wide) && out.stride() >= wide, lanes) {
+            (true, 8) => sum_lanes::<8>(slices, part.level, &memory, d, out),
+            (true, _) => sum_lanes::<16>(slices, part.level, &memory, d, out),
+            _ => sum_lanes::<1>(slices, part.level, &memory, d, out),
         }
     }
     scratch.stored = memory;
@@ -338,7 +332,7 @@ fn add_any(u: Stored<'_>, (d, first): (View<'_>, usize), lanes: usize, sums: &mu
 }
 
 dispatch! {
-    fn sum_lanes[const L: usize](slices: &PartSlices, level: u8, values: &[f32], d: View<'_>, start: usize, out: &mut ViewMut<'_>) = sum_body
+    fn sum_lanes[const L: usize](slices: &PartSlices, level: u8, values: &[f32], d: View<'_>, out: &mut ViewMut<'_>) = sum_body
 }
 
 #[inline(always)]
@@ -347,21 +341,22 @@ fn sum_body<const L: usize, const FMA: bool>(
     level: u8,
     values: &[f32],
     d: View<'_>,
-    start: usize,
     out: &mut ViewMut<'_>,
 ) {
     let out_stride = out.stride();
     for (columns, span) in slices.columns.iter().zip(slices.starts.windows(2)) {
         let entries = &slices.entries[span[0]..span[1]];
-        let sums = match level {
-            0 => sum_slice::<L, 0, FMA>(entries, values, d, start),
-            1 => sum_slice::<L, 1, FMA>(entries, values, d, start),
-            2 => sum_slice::<L, 2, FMA>(entries, values, d, start),
-            _ => sum_slice::<L, MAX_LEVEL, FMA>(entries, values, d, start),
-        };
-        for (&column, sum) in columns.iter().zip(&sums) {
-            let to = column as usize * out_stride + start;
-            out.data_mut()[to..to + L].copy_from_slice(sum);
+        for start in (0..d.columns()).step_by(L) {
+            let sums = match level {
+                0 => sum_slice::<L, 0, FMA>(entries, values, d, start),
+                1 => sum_slice::<L, 1, FMA>(entries, values, d, start),
+                2 => sum_slice::<L, 2, FMA>(entries, values, d, start),
+                _ => sum_slice::<L, MAX_LEVEL, FMA>(entries, values, d, start),
+            };
+            for (&column, sum) in columns.iter().zip(&sums) {
+                let to = column as usize * out_stride + start;
+                out.data_mut()[to..to + L].copy_from_slice(sum);
+            }
         }
     }
 }

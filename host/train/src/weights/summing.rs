@@ -8,9 +8,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
-use eciton_tensor::{Buffer, ReadRows};
+use eciton_tensor::{Buffer, ReadRows, parallel};
 use eciton_types::{Combine, IntervalId, Node, Sum, Tree};
+
+/// Number of values of a sum that one thread adds at a time.
+const PIECE: usize = 1 << 16;
+/// Number of multiply-adds that take the time of one addition, whose values are read from memory.
+const WORK: usize = 8;
 
 /// Gradient sums of the rounds in flight, for each use of a parameter.
 ///
@@ -215,10 +221,16 @@ impl Level {
             if into.len() != part.len() {
                 return Err(format!("a partial sum has {} values, not {}", part.len(), into.len()));
             }
-            match raw {
-                true => into.iter_mut().zip(part).for_each(|(sum, value)| *sum = 0.0 + *sum + value),
-                false => into.iter_mut().zip(part).for_each(|(sum, value)| *sum += value),
-            }
+            let work = into.len() * WORK;
+            let pieces = into.chunks_mut(PIECE).zip(part.chunks(PIECE)).map(Mutex::new);
+            let pieces: Vec<_> = pieces.collect();
+            parallel::for_each(pieces.len(), work, &|piece| {
+                let (into, part) = &mut *pieces[piece].lock().unwrap_or_else(PoisonError::into_inner);
+                match raw {
+                    true => into.iter_mut().zip(*part).for_each(|(sum, value)| *sum = 0.0 + *sum + value),
+                    false => into.iter_mut().zip(*part).for_each(|(sum, value)| *sum += value),
+                }
+            });
         }
         Ok((Self::Sum(sum), Some(part)))
     }
