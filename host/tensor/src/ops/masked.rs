@@ -58,12 +58,103 @@ pub(super) fn chunk(from: &[f32], start: usize, filler: f32) -> [f32; LANES] {
     }
 }
 
-/// Returns the larger value, or NaN if either value is NaN.
+/// Masks of a chunk, which begin at index [`LANES`] - n for its first n values.
+const MASKS: [u32; 2 * LANES] = {
+    let mut masks = [0; 2 * LANES];
+    let mut l = 0;
+    while l < LANES {
+        masks[l] = u32::MAX;
+        l += 1;
+    }
+    masks
+};
+
+/// Returns `values`, with `filler` from position `count` on. A comparison of positions would be
+/// compiled to branches.
 #[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
-    // A comparison with a NaN is false. If `b` is a NaN, it is returned, and if `a` is one, it is
-    // returned as well.
-    if a >= b || a.is_nan() { a } else { b }
+fn first(count: usize, values: [f32; LANES], filler: f32) -> [f32; LANES] {
+    let mask = MASKS[LANES - count.min(LANES)..].first_chunk::<LANES>().copied().unwrap_or_default();
+    let mut all = values;
+    for l in 0..LANES {
+        all[l] = f32::from_bits(values[l].to_bits() & mask[l] | filler.to_bits() & !mask[l]);
+    }
+    all
+}
+
+/// Values of a run in whole chunks.
+type Chunks = [[f32; LANES]];
+
+/// Computes to = softmax(scale from) for the first `length` values, and zeros for the rest of their last
+/// chunk. If a value is NaN, all results are NaN.
+#[inline(always)]
+fn softmax_run(from: &Chunks, length: usize, scale: f32, to: &mut Chunks) {
+    let lengths = || (0..length).step_by(LANES).map(|start| length - start);
+    let mut largest = [f32::NEG_INFINITY; LANES];
+    for (left, from) in lengths().zip(from) {
+        let mut values = *from;
+        for value in &mut values {
+            *value *= scale;
+        }
+        let values = first(left, values, f32::NEG_INFINITY);
+        for l in 0..LANES {
+            // A NaN need not be found here, because its power is NaN.
+            largest[l] = if largest[l] > values[l] { largest[l] } else { values[l] };
+        }
+    }
+    let largest = halved(largest, |a, b| if a > b { a } else { b });
+    let mut sums = [0.0; LANES];
+    for ((left, from), to) in lengths().zip(from).zip(&mut *to) {
+        let mut powers = *from;
+        for power in &mut powers {
+            *power = exp(scale * *power - largest);
+        }
+        *to = first(left, powers, 0.0);
+        for l in 0..LANES {
+            sums[l] += to[l];
+        }
+    }
+    let inverse = 1.0 / halved(sums, |a, b| a + b);
+    for (left, to) in lengths().zip(to) {
+        let mut shares = *to;
+        for share in &mut shares {
+            *share *= inverse;
+        }
+        *to = first(left, shares, 0.0);
+    }
+}
+
+/// Computes to = scale y (grad - sum of y grad) for the first `length` values, and zeros for the rest of
+/// their last chunk.
+#[inline(always)]
+fn backward_run(y: &Chunks, grad: &Chunks, length: usize, scale: f32, to: &mut Chunks) {
+    let lengths = || (0..length).step_by(LANES).map(|start| length - start);
+    let mut sums = [0.0; LANES];
+    for ((left, y), grad) in lengths().zip(y).zip(grad) {
+        let mut products = *grad;
+        for l in 0..LANES {
+            products[l] *= y[l];
+        }
+        let products = first(left, products, 0.0);
+        for l in 0..LANES {
+            sums[l] += products[l];
+        }
+    }
+    let sum = halved(sums, |a, b| a + b);
+    for (((left, y), grad), to) in lengths().zip(y).zip(grad).zip(to) {
+        let mut slopes = *grad;
+        for l in 0..LANES {
+            slopes[l] = scale * (y[l] * (slopes[l] - sum));
+        }
+        *to = first(left, slopes, 0.0);
+    }
+}
+
+/// Copies values to whole chunks, of which the last is filled with zeros.
+#[inline(always)]
+fn fill(chunks: &mut Chunks, values: &[f32]) {
+    for (start, to) in (0..values.len()).step_by(LANES).zip(chunks) {
+        *to = chunk(values, start, 0.0);
+    }
 }
 
 dispatch! {
@@ -77,41 +168,16 @@ fn softmax_body<const _FMA: bool>(x: View<'_>, runs: Runs, scale: f32, out: &mut
     if runs.columns == 0 {
         return;
     }
+    let mut values = vec![[0.0; LANES]; runs.columns.div_ceil(LANES)];
+    let mut shares = values.clone();
     for i in 0..x.rows() {
         let from = x.row(i).chunks_exact(runs.columns);
         for (at, (from, to)) in from.zip(out.row_mut(i).chunks_exact_mut(runs.columns)).enumerate() {
             let seen = runs.seen(at);
-            let (from, (to, unseen)) = (&from[..seen], to.split_at_mut(seen));
-            unseen.fill(0.0);
-            let mut largest = [f32::NEG_INFINITY; LANES];
-            for start in (0..seen).step_by(LANES) {
-                let values = chunk(from, start, f32::NAN);
-                for l in 0..LANES {
-                    // Positions beyond the end of the run have no value.
-                    let value = if start + l < seen { scale * values[l] } else { f32::NEG_INFINITY };
-                    largest[l] = larger(largest[l], value);
-                }
-            }
-            let largest = halved(largest, larger);
-            let mut sums = [0.0; LANES];
-            for start in (0..seen).step_by(LANES) {
-                let values = chunk(from, start, 0.0);
-                let mut powers = [0.0; LANES];
-                for l in 0..LANES {
-                    let power = exp(scale * values[l] - largest);
-                    powers[l] = if start + l < seen { power } else { 0.0 };
-                    sums[l] += powers[l];
-                }
-                match to[start..].first_chunk_mut::<LANES>() {
-                    Some(whole) => *whole = powers,
-                    None => {
-                        let count = seen - start;
-                        to[start..].copy_from_slice(&powers[..count]);
-                    }
-                }
-            }
-            let inverse = 1.0 / halved(sums, |a, b| a + b);
-            to.iter_mut().for_each(|v| *v *= inverse);
+            fill(&mut values, &from[..seen]);
+            softmax_run(&values, seen, scale, &mut shares);
+            to[..seen].copy_from_slice(&shares.as_flattened()[..seen]);
+            to[seen..].fill(0.0);
         }
     }
 }
@@ -133,20 +199,15 @@ fn backward_body<const _FMA: bool>(
     if columns == 0 {
         return;
     }
+    let mut of_y = vec![[0.0; LANES]; columns.div_ceil(LANES)];
+    let (mut of_grad, mut slopes) = (of_y.clone(), of_y.clone());
     for i in 0..y.rows() {
         let runs = y.row(i).chunks_exact(columns).zip(grad.row(i).chunks_exact(columns));
         for ((y, grad), to) in runs.zip(out.row_mut(i).chunks_exact_mut(columns)) {
-            let mut sums = [0.0; LANES];
-            for start in (0..columns).step_by(LANES) {
-                let (y, grad) = (chunk(y, start, 0.0), chunk(grad, start, 0.0));
-                for l in 0..LANES {
-                    sums[l] += y[l] * grad[l];
-                }
-            }
-            let sum = halved(sums, |a, b| a + b);
-            for ((to, &y), &grad) in to.iter_mut().zip(y).zip(grad) {
-                *to = scale * (y * (grad - sum));
-            }
+            fill(&mut of_y, y);
+            fill(&mut of_grad, grad);
+            backward_run(&of_y, &of_grad, columns, scale, &mut slopes);
+            to.copy_from_slice(&slopes.as_flattened()[..columns]);
         }
     }
 }
@@ -182,30 +243,8 @@ dispatch! {
 fn softmax_runs_body<const _FMA: bool>(from: &[f32], runs: Growing, scale: f32, to: &mut [f32]) {
     for at in 0..runs.count {
         let (start, length, whole) = runs.run(at);
-        let from = from[start..start + whole].as_chunks::<LANES>().0;
-        let to = to[start..start + whole].as_chunks_mut::<LANES>().0;
-        let mut largest = [f32::NEG_INFINITY; LANES];
-        for (at, values) in from.iter().enumerate() {
-            for l in 0..LANES {
-                let value = if at * LANES + l < length { scale * values[l] } else { f32::NEG_INFINITY };
-                largest[l] = larger(largest[l], value);
-            }
-        }
-        let largest = halved(largest, larger);
-        let mut sums = [0.0; LANES];
-        for ((at, values), to) in from.iter().enumerate().zip(&mut *to) {
-            for l in 0..LANES {
-                let power = exp(scale * values[l] - largest);
-                to[l] = if at * LANES + l < length { power } else { 0.0 };
-                sums[l] += to[l];
-            }
-        }
-        let inverse = 1.0 / halved(sums, |a, b| a + b);
-        for to in to {
-            for to in to {
-                *to *= inverse;
-            }
-        }
+        let (from, to) = (&from[start..start + whole], &mut to[start..start + whole]);
+        softmax_run(from.as_chunks().0, length, scale, to.as_chunks_mut().0);
     }
 }
 
@@ -219,22 +258,8 @@ dispatch! {
 fn runs_backward_body<const _FMA: bool>(y: &[f32], grad: &[f32], runs: Growing, scale: f32, to: &mut [f32]) {
     for at in 0..runs.count {
         let (start, length, whole) = runs.run(at);
-        let y = y[start..start + whole].as_chunks::<LANES>().0;
-        let grad = grad[start..start + whole].as_chunks::<LANES>().0;
-        let to = to[start..start + whole].as_chunks_mut::<LANES>().0;
-        let mut sums = [0.0; LANES];
-        for ((at, y), grad) in y.iter().enumerate().zip(grad) {
-            for l in 0..LANES {
-                sums[l] += if at * LANES + l < length { y[l] * grad[l] } else { 0.0 };
-            }
-        }
-        let sum = halved(sums, |a, b| a + b);
-        for (((at, y), grad), to) in y.iter().enumerate().zip(grad).zip(to) {
-            for l in 0..LANES {
-                let slope = scale * (y[l] * (grad[l] - sum));
-                to[l] = if at * LANES + l < length { slope } else { 0.0 };
-            }
-        }
+        let [y, grad] = [y, grad].map(|of| of[start..start + whole].as_chunks().0);
+        backward_run(y, grad, length, scale, to[start..start + whole].as_chunks_mut().0);
     }
 }
 
