@@ -7,6 +7,8 @@ use std::time::Instant;
 use eciton_tensor::ops::product::{self, Scratch, Wanted};
 use eciton_tensor::ops::prologue::Prologue;
 use eciton_tensor::{Grid, View, ViewMut};
+use rten_gemm::{GemmExecutor, GemmInputA, GemmInputB, GemmOptions};
+use rten_tensor::NdTensorView;
 
 const SAMPLES: usize = 9;
 const SEED: u64 = 1;
@@ -121,6 +123,19 @@ fn by_faer(s: &Shape, (start, count): (usize, usize), a: &[f32], b: &[f32], c: &
     faer::linalg::matmul::matmul(c, faer::Accum::Replace, a, b, 1.0f32, faer::Par::Seq);
 }
 
+fn by_rten(s: &Shape, (start, count): (usize, usize), a: &[f32], b: &[f32], c: &mut [f32], _: &mut Scratch) {
+    let [(ar, ac), (br, bc)] = s.strides().map(|(row, column)| (row as usize, column as usize));
+    let a = NdTensorView::from_data_with_strides([count, s.k], &a[from(s, start)..], [ar, ac]).unwrap();
+    let b = NdTensorView::from_data_with_strides([s.k, s.n], b, [br, bc]).unwrap();
+    let (a, b) = (GemmInputA::Unpacked(a), GemmInputB::Unpacked(b));
+    let c = &mut c[start * s.n..(start + count) * s.n];
+    RTEN.with(|rten| rten.gemm(c, a, b, GemmOptions::default())).unwrap();
+}
+
+thread_local! {
+    static RTEN: GemmExecutor = GemmExecutor::default();
+}
+
 fn by_eciton(
     s: &Shape,
     (start, count): (usize, usize),
@@ -148,8 +163,13 @@ fn by_eciton(
     }
 }
 
-const PRODUCTS: [(&str, Product); 4] =
-    [("eciton", by_eciton), ("matrixmultiply", by_matrixmultiply), ("gemm", by_gemm), ("faer", by_faer)];
+const PRODUCTS: [(&str, Product); 5] = [
+    ("eciton", by_eciton),
+    ("matrixmultiply", by_matrixmultiply),
+    ("gemm", by_gemm),
+    ("faer", by_faer),
+    ("rten-gemm", by_rten),
+];
 
 fn values(count: usize, state: &mut u64) -> Vec<f32> {
     let mut next = || {
