@@ -8,32 +8,45 @@ use crate::view::{View, ViewMut};
 /// Side length of a square block that is transposed in registers.
 const SIDE: usize = 8;
 
-type Block = [[f32; SIDE]; SIDE];
-
-/// Performs one step of the transposition of a block. Each pair of rows that are `APART` rows apart
-/// exchanges the values in half of its columns.
-#[inline(always)]
-fn exchange<const APART: usize>(rows: Block) -> Block {
-    // Loops over constant ranges are always unrolled. Closures would not always be inlined.
-    let mut exchanged = [[0.0; SIDE]; SIDE];
-    for r in 0..SIDE {
-        let upper = r & APART == 0;
-        let (a, b) = if upper { (rows[r], rows[r | APART]) } else { (rows[r & !APART], rows[r]) };
-        for c in 0..SIDE {
-            exchanged[r][c] = match (upper, c & APART == 0) {
-                (true, true) => a[c],
-                (true, false) => b[c & !APART],
-                (false, true) => a[c | APART],
-                (false, false) => b[c],
-            };
+/// Transposes a block of 8 x 8 values. `from` and `to` are its first value, followed by the distance
+/// between rows. The compiler cannot find these shuffles: it copies value by value.
+///
+/// # Safety
+/// Both places must have 8 rows of 8 values.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn block((from, stride): (*const f32, usize), (to, to_stride): (*mut f32, usize)) {
+    use std::arch::x86_64::{
+        _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_setzero_ps, _mm256_shuffle_ps, _mm256_storeu_ps,
+        _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+    };
+    let mut rows = [_mm256_setzero_ps(); SIDE];
+    for (r, row) in rows.iter_mut().enumerate() {
+        // SAFETY: guaranteed by the caller.
+        *row = unsafe { _mm256_loadu_ps(from.add(r * stride)) };
+    }
+    let [a, b, c, d, e, f, g, h] = rows;
+    // Pairs of rows, then columns of four rows.
+    let four = |a, b, c, d| {
+        let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+        let (low_2, high_2) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+        [
+            _mm256_shuffle_ps::<0x44>(low, low_2),
+            _mm256_shuffle_ps::<0xee>(low, low_2),
+            _mm256_shuffle_ps::<0x44>(high, high_2),
+            _mm256_shuffle_ps::<0xee>(high, high_2),
+        ]
+    };
+    let (upper, lower) = (four(a, b, c, d), four(e, f, g, h));
+    for (column, (upper, lower)) in upper.into_iter().zip(lower).enumerate() {
+        let (left, right) =
+            (_mm256_permute2f128_ps::<0x20>(upper, lower), _mm256_permute2f128_ps::<0x31>(upper, lower));
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            _mm256_storeu_ps(to.add(column * to_stride), left);
+            _mm256_storeu_ps(to.add((column + 4) * to_stride), right);
         }
     }
-    exchanged
-}
-
-#[inline(always)]
-fn block(rows: Block) -> Block {
-    exchange::<1>(exchange::<2>(exchange::<4>(rows)))
 }
 
 /// Position of a matrix in a slice, given by the index of its first value and the distance between
@@ -46,42 +59,30 @@ pub(crate) struct Lies {
 
 /// Computes to[c][r] = from[r][c] for a matrix of `rows` rows and `columns` columns.
 #[inline(always)]
-fn transpose_body(
+fn transpose_body<const FMA: bool>(
     (from, at): (&[f32], Lies),
     (rows, columns): (usize, usize),
     (to, into): (&mut [f32], Lies),
 ) {
-    let mut r = 0;
-    while r < rows {
+    for r in (0..rows).step_by(SIDE) {
         let count = SIDE.min(rows - r);
-        let mut c = 0;
-        while c < columns {
+        for c in (0..columns).step_by(SIDE) {
             let width = SIDE.min(columns - c);
-            let source = at.first + r * at.stride + c;
-            let target = into.first + c * into.stride + r;
-            if count == SIDE && width == SIDE {
-                let mut rows = [[0.0; SIDE]; SIDE];
-                for (row, values) in rows.iter_mut().enumerate() {
-                    if let Some(from) = from[source + row * at.stride..].first_chunk::<SIDE>() {
-                        *values = *from;
-                    }
-                }
-                for (row, values) in block(rows).iter().enumerate() {
-                    if let Some(to) = to[target + row * into.stride..].first_chunk_mut::<SIDE>() {
-                        *to = *values;
-                    }
-                }
-            } else {
-                for row in 0..count {
-                    let values = &from[source + row * at.stride..][..width];
-                    for (column, &value) in values.iter().enumerate() {
-                        to[target + column * into.stride + row] = value;
-                    }
+            let from = &from[at.first + r * at.stride + c..][..(count - 1) * at.stride + width];
+            let to = &mut to[into.first + c * into.stride + r..][..(width - 1) * into.stride + count];
+            #[cfg(target_arch = "x86_64")]
+            if FMA && (count, width) == (SIDE, SIDE) {
+                // SAFETY: both slices have 8 rows. On this architecture, levels with fused
+                // multiply-add have AVX2.
+                unsafe { block((from.as_ptr(), at.stride), (to.as_mut_ptr(), into.stride)) };
+                continue;
+            }
+            for row in 0..count {
+                for (column, &value) in from[row * at.stride..][..width].iter().enumerate() {
+                    to[column * into.stride + row] = value;
                 }
             }
-            c += SIDE;
         }
-        r += SIDE;
     }
 }
 
@@ -91,8 +92,8 @@ dispatch! {
 }
 
 #[inline(always)]
-fn transpose_any<const _FMA: bool>(from: (&[f32], Lies), extents: (usize, usize), to: (&mut [f32], Lies)) {
-    transpose_body(from, extents, to);
+fn transpose_any<const FMA: bool>(from: (&[f32], Lies), extents: (usize, usize), to: (&mut [f32], Lies)) {
+    transpose_body::<FMA>(from, extents, to);
 }
 
 dispatch! {
@@ -130,7 +131,7 @@ fn copy_run(to: &mut [f32], from: &[f32]) {
 }
 
 #[inline(always)]
-fn permute_rows_body<const _FMA: bool>(x: View<'_>, plan: Plan, out: &mut ViewMut<'_>) {
+fn permute_rows_body<const FMA: bool>(x: View<'_>, plan: Plan, out: &mut ViewMut<'_>) {
     for i in 0..x.rows() {
         let (from, to) = (x.row(i), out.row_mut(i));
         match plan {
@@ -145,14 +146,14 @@ fn permute_rows_body<const _FMA: bool>(x: View<'_>, plan: Plan, out: &mut ViewMu
                 for at in 0..a {
                     let first = at * b * c;
                     let (source, target) = (Lies { first, stride: c }, Lies { first, stride: b });
-                    transpose_body((from, source), (b, c), (to, target));
+                    transpose_body::<FMA>((from, source), (b, c), (to, target));
                 }
             }
             Plan::Reverse([a, b, c]) => {
                 for middle in 0..b {
                     let source = Lies { first: middle * c, stride: b * c };
                     let target = Lies { first: middle * a, stride: b * a };
-                    transpose_body((from, source), (a, c), (to, target));
+                    transpose_body::<FMA>((from, source), (a, c), (to, target));
                 }
             }
         }
