@@ -1,20 +1,32 @@
 //! Softmax of rows, and the cross-entropy loss of selected rows.
 
+#![allow(unsafe_code)]
+
 use super::activation::exp;
+use super::masked::LANES;
 use crate::error::{Error, Result};
+use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Writes softmax(row) to `out`, and returns the logarithm of the sum of exp(row).
-fn softmax_row(row: &[f32], out: &mut [f32]) -> f32 {
-    let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let mut sum = 0.0;
-    for (o, &v) in out.iter_mut().zip(row) {
-        *o = exp(v - largest);
-        sum += *o;
+dispatch! {
+    /// Writes softmax(row) to `out`, and returns the logarithm of the sum of exp(row).
+    fn softmax_row(row: &[f32], out: &mut [f32]) -> f32 = softmax_row_body
+}
+
+#[inline(always)]
+fn softmax_row_body<const _FMA: bool>(row: &[f32], out: &mut [f32]) -> f32 {
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    let mut largest = [f32::NEG_INFINITY; LANES];
+    for values in chunks {
+        for l in 0..LANES {
+            largest[l] = if values[l] > largest[l] { values[l] } else { largest[l] };
+        }
     }
-    for o in out.iter_mut() {
-        *o /= sum;
-    }
+    let largest = largest.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, f32::max);
+    out.iter_mut().zip(row).for_each(|(o, &v)| *o = exp(v - largest));
+    // The values are added in order.
+    let sum = out.iter().fold(0.0, |sum, o| sum + o);
+    out.iter_mut().for_each(|o| *o /= sum);
     largest + sum.ln()
 }
 
