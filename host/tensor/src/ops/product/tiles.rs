@@ -1,9 +1,9 @@
 //! Matrix products in tiles of 512-bit registers. A tile consists of several rows and up to 64
 //! columns of the result, which are summed in registers.
 //!
-//! With 24 accumulators, a multiply-add starts in every cycle, whatever its latency. Neither factor
-//! has to be packed. Rows of the left factor are broadcast value by value, and rows of the right
-//! factor are read in place. Every value is one chain of fused multiply-adds in the order of the
+//! With 24 accumulators, a multiply-add starts in every cycle, whatever its latency. Rows of the left
+//! factor are broadcast value by value. The right factor is read in place, or copied to panels
+//! ([`Right`]). Every value is one chain of fused multiply-adds in the order of the
 //! sum (split every [`DEPTH`] terms). So its bits do not depend on how rows are cut, or on the tile
 //! that computes it.
 #![allow(unsafe_code)]
@@ -30,7 +30,6 @@ const DEPTH: usize = 1024;
 /// Number of values of the left factor that are processed at a time. They stay in the second-level
 /// cache while all panels of the right factor are processed.
 const BLOCK_VALUES: usize = 1 << 16;
-
 /// Number of columns of the right factor that are processed at a time.
 const COLUMNS: usize = 512;
 /// Minimum number of rows of the left factor for which the right factor is copied.
@@ -39,6 +38,7 @@ const PACKED_ROWS: usize = 128;
 /// Maximum number of rows of atoms that are processed together. A panel of these rows fits into the
 /// first-level cache.
 const ATOMS_ROWS: usize = 64;
+
 thread_local! {
     /// Memory for panels of the right factor of a transposed product, which the products of a
     /// thread reuse.
@@ -66,12 +66,12 @@ struct Target {
     accumulate: bool,
 }
 
-/// Right factor of shape `[k, m]` in the layout of [`multiply`]. Its columns are divided into panels of at
-/// most [`WIDEST`] registers.
+/// Right factor of shape `[k, m]` in the layout of [`multiply`]. Its columns are divided into panels
+/// of at most [`WIDEST`] registers.
 ///
-/// If many rows are multiplied with it, its panels are copied one after the other, because rows in place
-/// are often a power of two apart. A few such rows fill a set of the first-level cache. A transposed factor,
-/// and a panel whose last register is incomplete, are always copied.
+/// If many rows are multiplied with it, its panels are copied one after the other. Rows in place are
+/// often a power of two apart, and a few such rows fill a set of the first-level cache. A transposed
+/// factor, and a panel whose last register is incomplete, are always copied.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Right<'s> {
     /// The factor in place. It is not used if all panels are copied.
@@ -86,7 +86,8 @@ pub(super) struct Right<'s> {
 }
 
 impl<'s> Right<'s> {
-    /// Prepares `w`, or its transpose, as the right factor for `rows` rows. Panels are copied to `room`.
+    /// Prepares `w`, or its transpose, as the right factor for `rows` rows. Panels are copied to
+    /// `room`.
     pub(super) fn new(w: View<'s>, transpose: bool, rows: usize, room: &'s mut Lines) -> Self {
         let [k, m] = if transpose { [w.columns(), w.rows()] } else { [w.rows(), w.columns()] };
         // As in `multiply`.
@@ -126,8 +127,7 @@ impl<'s> Right<'s> {
         Self { m: columns.min(self.m), ..self }
     }
 
-    /// Returns the place of the panel from `column` on, with its rows from `row` on. `mask` is that of the
-    /// original panel.
+    /// Returns the place of the panel from `column` on, with its rows from `row` on.
     fn panel(&self, column: usize, row: usize) -> Side {
         let [k, m] = self.laid;
         let width = (m - column).div_ceil(LANES).min(WIDEST) * LANES;
@@ -185,7 +185,7 @@ pub(super) fn multiply(x: View<'_>, w: Right<'_>, accumulate: bool, out: &mut Vi
 /// of each atom. Each value is the earlier sum plus one chain of multiply-adds per atom.
 pub(super) fn transposed(u: View<'_>, d: View<'_>, mut atoms: &[usize], sums: &mut [f32], stride: usize) {
     let mut first = 0;
-    while let [atom, ..] = atoms {
+    while !atoms.is_empty() {
         let mut rows = 0;
         let fit = |atom: &&usize| {
             rows += **atom;
@@ -194,7 +194,6 @@ pub(super) fn transposed(u: View<'_>, d: View<'_>, mut atoms: &[usize], sums: &m
         let count = atoms.iter().take_while(fit).count().max(1);
         let (now, later) = atoms.split_at(count);
         let rows: usize = now.iter().sum();
-        debug_assert!(rows >= *atom);
         block_of_atoms(u.slice(first, rows), d.slice(first, rows), now, sums, stride);
         (first, atoms) = (first + rows, later);
     }
